@@ -1,0 +1,4 @@
+package capability
+
+// Fetcher performs the HTTP requests of one namespace's loader.
+type Fetcher struct{}
