@@ -1,0 +1,295 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/cocache/cocache/runtime/entry"
+	"github.com/cocache/cocache/runtime/flight"
+	"github.com/cocache/cocache/runtime/l1"
+	"github.com/cocache/cocache/runtime/l2"
+	"github.com/cocache/cocache/runtime/loader"
+	"github.com/cocache/cocache/runtime/policy"
+)
+
+// Item is one key's part of GetAll.
+type Item struct {
+	Lookup Lookup
+	Err    error // as of Get
+}
+
+// GetAll reads keys together: one look into L2 per key, one round trip to L1,
+// one call of a loader that has a batch, one round trip of fills. A key that
+// fails fails alone. The answer has one Item per key, in their order; a key
+// named twice is read once.
+func (c *Cache) GetAll(ctx context.Context, keys []string) []Item {
+	began := time.Now()
+	items := make([]Item, len(keys))
+	first := make(map[string]int, len(keys))
+	var misses []int
+	for i, key := range keys {
+		if _, again := first[key]; again {
+			continue
+		}
+		first[key] = i
+		found, ok := c.local(key)
+		if !ok {
+			misses = append(misses, i)
+			continue
+		}
+		c.counts.read(found)
+		items[i].Lookup = found
+	}
+	c.missAll(ctx, keys, misses, items)
+	for _, i := range misses {
+		c.finish(began, items[i].Lookup, items[i].Err)
+	}
+	for i, key := range keys {
+		items[i] = items[first[key]]
+	}
+	return items
+}
+
+// missAll joins or leads a flight for each key that L2 does not have, sends
+// off those it leads as one, and waits for all of them. The led ones fly on
+// their own, so two batches that lead each other's keys cannot wait in a
+// circle.
+func (c *Cache) missAll(ctx context.Context, keys []string, misses []int, items []Item) {
+	flights := make([]*flight.Flight[result], len(misses))
+	var led []*flight.Flight[result]
+	joined := make([]bool, len(misses))
+	for j, i := range misses {
+		key := keys[i]
+		if err := c.checkKey(key); err != nil {
+			items[i].Err = err
+			continue
+		}
+		if loading(ctx, c, key) {
+			items[i].Err = ErrRecursion
+			continue
+		}
+		f, leads := c.flights.Join(ctx, key, c.stamps.Note(key))
+		flights[j], joined[j] = f, !leads
+		if leads {
+			led = append(led, f)
+		}
+	}
+	if len(led) > 0 && !c.start(func() { c.flyAll(led) }) {
+		for _, f := range led {
+			c.flights.Finish(f, result{err: ErrClosed})
+		}
+	}
+	for j, i := range misses {
+		if flights[j] != nil {
+			items[i].Lookup, items[i].Err = c.wait(ctx, flights[j], joined[j])
+		}
+	}
+}
+
+// lead is one key that a batch leads: its flight, and the token to fill it
+// with or the reason why it has none.
+type lead struct {
+	read
+	flight *flight.Flight[result]
+	token  entry.Token
+	reason Reason
+}
+
+func (l *lead) finish(found Lookup, err error) { l.flights.Finish(l.flight, result{found, err}) }
+
+// flyAll leads the flights of a batch: stamps after the last registration and
+// before the read, then one read of L1, then one load of what is missing.
+func (c *Cache) flyAll(flights []*flight.Flight[result]) {
+	leads, keys := make([]*lead, len(flights)), make([]string, len(flights))
+	for i, f := range flights {
+		keys[i] = f.Key
+		leads[i] = &lead{flight: f, read: c.readFor(f)}
+	}
+	ctx := context.WithoutCancel(flights[0].Context()) // one caller led them all
+	sent := c.l2.Now()
+	var missing []*lead
+	for i, o := range c.l1.ReadAll(ctx, keys, c.ask()) {
+		if leads[i].settle(o, sent) {
+			missing = append(missing, leads[i])
+		}
+	}
+	if len(missing) == 0 {
+		return
+	}
+	if batch, ok := c.loader.(loader.BatchLoader); ok {
+		c.loadTogether(ctx, batch, missing)
+	} else {
+		c.loadEach(missing)
+	}
+}
+
+// settle finishes the key if what L1 said is enough; true when it is still to
+// be loaded. A key leased elsewhere is loaded without waiting.
+func (l *lead) settle(o l1.Outcome, sent l2.Instant) (missing bool) {
+	switch {
+	case o.Err != nil && (l.loader == nil || l.policy.ReadFailure == policy.Error):
+		l.finish(Lookup{}, &ReadError{o.Err})
+		return false
+	case o.Err != nil:
+		l.reason = RedisDown
+		return true
+	}
+	switch o.Reading.Kind {
+	case l1.Hit:
+		l.finish(l.fromL1(o.Reading, sent), nil)
+		return false
+	case l1.Leased:
+		l.counts.leases[leaseGranted].Add(1)
+		l.token = o.Reading.Token
+		return true
+	case l1.Held:
+		l.reason = LeaseWait
+	case l1.Miss:
+		l.finish(l.unpopulated(sent), nil)
+		return false
+	default: // rare: content of others, one by one
+		if !l.start(func() { l.finish(l.through()) }) {
+			l.finish(Lookup{}, ErrClosed)
+		}
+		return false
+	}
+	if l.loader == nil {
+		l.finish(Lookup{Kind: Unpopulated}, nil)
+		return false
+	}
+	return true
+}
+
+// loadersPerBatch bounds the loads that one batch runs side by side where the
+// loader takes single keys only.
+const loadersPerBatch = 8
+
+func (c *Cache) loadEach(leads []*lead) {
+	queue := make(chan *lead, len(leads))
+	for _, l := range leads {
+		queue <- l
+	}
+	close(queue)
+	var workers sync.WaitGroup
+	for range min(loadersPerBatch, len(leads)) {
+		workers.Go(func() {
+			for l := range queue {
+				if l.reason == NotDegraded {
+					l.finish(l.load(l.token))
+				} else {
+					l.finish(l.bypass(l.reason))
+				}
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// loadTogether loads keys in one call, in one place.
+func (c *Cache) loadTogether(ctx context.Context, batch loader.BatchLoader, leads []*lead) {
+	if err := c.places.take(ctx); err != nil {
+		c.countRejected()
+		giveUp(leads, err)
+		return
+	}
+	defer c.places.free()
+	var wanted []*lead
+	for _, l := range leads {
+		if !l.begin() {
+			giveUp([]*lead{l}, flight.ErrAbandoned)
+			continue
+		}
+		if l.reason != NotDegraded {
+			c.counts.degraded[l.reason].Add(1)
+		}
+		wanted = append(wanted, l)
+	}
+	if len(wanted) == 0 {
+		return
+	}
+	began := time.Now()
+	outcomes, err := c.callBatch(ctx, batch, wanted)
+	if err != nil {
+		c.observeLoad(began, loaded{}, err)
+		if errors.Is(err, errOverdue) {
+			for _, l := range wanted {
+				l.finish(Lookup{}, l.loadError(err))
+			}
+			return
+		}
+		giveUp(wanted, err)
+		return
+	}
+	c.fillTogether(ctx, began, wanted, outcomes)
+}
+
+// giveUp releases what leases the keys have and tells their readers why.
+func giveUp(leads []*lead, err error) {
+	for _, l := range leads {
+		if l.reason == NotDegraded {
+			l.release(l.token)
+		}
+		l.finish(Lookup{}, err)
+	}
+}
+
+func (c *Cache) callBatch(ctx context.Context, batch loader.BatchLoader, leads []*lead) ([]loader.Outcome, error) {
+	keys, reqs := make([]string, len(leads)), make([]loader.Request, len(leads))
+	for i, l := range leads {
+		keys[i], reqs[i] = l.key, loader.Request{Key: l.key}
+	}
+	together := read{Cache: c, ctx: ctx, overdue: func() {
+		for _, l := range leads {
+			l.overdue()
+		}
+	}}
+	release := func() {
+		for _, l := range leads {
+			if l.reason == NotDegraded {
+				l.release(l.token)
+			}
+		}
+	}
+	outcomes, err := within(&together, withLoading(ctx, c, keys...), release,
+		func(ctx context.Context) ([]loader.Outcome, error) { return batch.LoadAll(ctx, reqs) })
+	if err == nil && len(outcomes) != len(reqs) {
+		err = loader.Failf("%d results for %d keys", len(outcomes), len(reqs))
+	}
+	return outcomes, err
+}
+
+// fillTogether stores what a batch brought in one round trip. A key that failed
+// fails alone.
+func (c *Cache) fillTogether(ctx context.Context, began time.Time, leads []*lead, outcomes []loader.Outcome) {
+	var filled []*lead
+	var values []loaded
+	var fills []l1.KeyFill
+	for i, l := range leads {
+		value, err := loaded{}, outcomes[i].Err
+		if err == nil {
+			value, err = c.check(outcomes[i].Result)
+		}
+		c.observeLoad(began, value, err)
+		switch {
+		case err != nil:
+			giveUp([]*lead{l}, err)
+		case l.reason != NotDegraded:
+			l.finish(l.degrade(value, l.reason), nil)
+		case value.NoStore:
+			l.release(l.token)
+			l.finish(l.fresh(value), nil)
+		default:
+			filled, values = append(filled, l), append(values, value)
+			fills = append(fills, l1.KeyFill{Key: l.key, Token: l.token, Fill: value.Fill})
+		}
+	}
+	if len(fills) == 0 {
+		return
+	}
+	sent := c.l2.Now()
+	for i, o := range c.l1.FillAll(ctx, fills) {
+		filled[i].finish(filled[i].filled(filled[i].token, values[i], sent, o.Stored, o.Err), nil)
+	}
+}

@@ -1,0 +1,203 @@
+// Package cache is the story of a namespace of type cache: a read goes through
+// the process's own copies (L2) and Redis (L1) to the loader, one instance of
+// the cluster loads a missing key, and nothing that was read before an
+// invalidation is kept after it, in either tier.
+//
+// The order of steps is the protocol's, numbered beside the lines (PROTOCOL.md);
+// the parts it is made of know nothing of each other: stamps, flights, L2, and L1
+// behind the small interface below. Loaders are an interface, slow and
+// possibly hostile. Every goroutine that a Cache starts is waited for by Close.
+package cache
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cocache/cocache/runtime/channel"
+	"github.com/cocache/cocache/runtime/entry"
+	"github.com/cocache/cocache/runtime/flight"
+	"github.com/cocache/cocache/runtime/frame"
+	"github.com/cocache/cocache/runtime/l1"
+	"github.com/cocache/cocache/runtime/l2"
+	"github.com/cocache/cocache/runtime/loader"
+	"github.com/cocache/cocache/runtime/policy"
+	"github.com/cocache/cocache/runtime/stamp"
+)
+
+// L1 is what the story needs of the shared tier; *l1.Namespace is one.
+type L1 interface {
+	Read(ctx context.Context, key string, ask l1.Ask) (l1.Reading, error)
+	ReadAll(ctx context.Context, keys []string, ask l1.Ask) []l1.Outcome
+	Fill(ctx context.Context, key string, token entry.Token, f l1.Fill) (stored bool, err error)
+	FillAll(ctx context.Context, fills []l1.KeyFill) []l1.FillOutcome
+	Release(ctx context.Context, key string, token entry.Token) error
+	Reclaim(ctx context.Context, key, content string, leaseTTL time.Duration) (entry.Token, bool, error)
+	Put(ctx context.Context, key string, f l1.Fill) error
+	Invalidate(ctx context.Context, keys []string) []error
+	Announce(ctx context.Context) error
+	Channel() string
+}
+
+// Feed brings the invalidations of other instances; *channel.Subscriber is one.
+type Feed interface {
+	Add(ctx context.Context, channel string, h channel.Handler) error
+	Remove(ctx context.Context, channel string)
+}
+
+// Options of a Cache.
+type Options struct {
+	Name   string        // of the namespace, for logs
+	Policy policy.Policy // zero fields are the defaults
+	// Loader reads the source; nil when the application alone writes the
+	// cache (an external source).
+	Loader loader.Loader
+	L1     L1
+	Feed   Feed
+	// Node is this cache's own id, the one that L1 sends as.
+	Node entry.NodeID
+	// Heartbeat of the feed; bounds copies made while it is down.
+	Heartbeat time.Duration // 5s
+	Logger    *slog.Logger  // slog.Default()
+	Observer  Observer      // may be nil
+}
+
+// Cache is one namespace in this process. It is safe for concurrent use.
+type Cache struct {
+	name      string
+	policy    policy.Policy
+	loader    loader.Loader
+	l1        L1
+	feed      Feed
+	node      entry.NodeID
+	heartbeat time.Duration
+	log       *slog.Logger
+	observer  Observer
+
+	stamps  *stamp.Table
+	l2      *l2.Tier
+	flights flight.Group[result]
+	places  *places
+	feedUp  atomic.Bool
+	counts  counts
+
+	mu     sync.Mutex
+	closed bool           // guarded by mu
+	tasks  sync.WaitGroup // Add under mu while not closed
+	stop   context.CancelFunc
+	life   context.Context // ends with Close: background work stops
+}
+
+// New opens a namespace: it subscribes to its invalidations, waiting a command
+// timeout at most for the confirmation, and learns whether it may publish. A
+// Redis that is away is no error; one that forbids publishing is.
+func New(ctx context.Context, o Options) (*Cache, error) {
+	if errs := o.Policy.Validate(); len(errs) > 0 {
+		return nil, fmt.Errorf("open namespace %s: %w", o.Name, errs)
+	}
+	if o.Logger == nil {
+		o.Logger = slog.Default()
+	}
+	if o.Heartbeat <= 0 {
+		o.Heartbeat = 5 * time.Second
+	}
+	if o.Observer == nil {
+		o.Observer = noObserver{}
+	}
+	p := o.Policy.WithDefaults()
+	stamps := stamp.NewTable()
+	c := &Cache{
+		name: o.Name, policy: p, loader: o.Loader, l1: o.L1, feed: o.Feed, node: o.Node, heartbeat: o.Heartbeat,
+		log: o.Logger.With("namespace", o.Name), observer: o.Observer,
+		stamps: stamps,
+		l2:     l2.New(l2.Options{MaxEntries: p.Local.MaxEntries, MaxBytes: p.Local.MaxBytes}, stamps),
+		places: newPlaces(p.Loads),
+	}
+	c.life, c.stop = context.WithCancel(context.Background())
+	if err := c.open(ctx); err != nil {
+		c.Close(ctx)
+		return nil, fmt.Errorf("open namespace %s: %w", o.Name, err)
+	}
+	return c, nil
+}
+
+func (c *Cache) open(ctx context.Context) error {
+	if err := c.feed.Add(ctx, c.l1.Channel(), handler{c}); err != nil {
+		c.log.Warn("invalidations do not arrive yet", "error", err)
+	}
+	if err := c.l1.Announce(ctx); err != nil {
+		if isForbidden(err) {
+			return err
+		}
+		c.log.Warn("redis cannot be written to yet", "error", err)
+	}
+	return nil
+}
+
+// Close stops the background work, waits until ctx ends for what is under way,
+// and gives up the subscription.
+func (c *Cache) Close(ctx context.Context) error {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
+	c.stop()
+	idle := make(chan struct{})
+	go func() { c.tasks.Wait(); close(idle) }()
+	var err error
+	select {
+	case <-idle:
+	case <-ctx.Done():
+		err = fmt.Errorf("close namespace %s: loads still under way: %w", c.name, ctx.Err())
+	}
+	c.feed.Remove(context.WithoutCancel(ctx), c.l1.Channel())
+	c.l2.Close()
+	return err
+}
+
+// start runs task on a goroutine that Close waits for; false when closed.
+func (c *Cache) start(task func()) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return false
+	}
+	c.tasks.Go(task)
+	return true
+}
+
+// Policy is the namespace's, defaults filled in.
+func (c *Cache) Policy() policy.Policy { return c.policy }
+
+// HasLoader reports whether a read can load.
+func (c *Cache) HasLoader() bool { return c.loader != nil }
+
+// ClearLocal drops this process's copies of every key; L1 keeps its entries.
+func (c *Cache) ClearLocal() { c.reset(channel.Manual) }
+
+func (c *Cache) reset(cause channel.Cause) {
+	c.counts.reset(cause)
+	c.l2.Reset()
+}
+
+// handler is what the feed sees of a Cache.
+type handler struct{ c *Cache }
+
+// Changed is the second half of another instance's write: bump, then evict. A
+// node's own messages say nothing new: its writer has bumped and evicted after
+// the script already.
+func (h handler) Changed(f frame.Frame) {
+	if f.Sender == h.c.node {
+		return
+	}
+	h.c.counts.received.Add(1)
+	for _, key := range f.Keys {
+		h.c.l2.Invalidate(key)
+	}
+}
+
+func (h handler) Reset(cause channel.Cause) { h.c.reset(cause) }
+
+func (h handler) Feed(up bool) { h.c.feedUp.Store(up) }

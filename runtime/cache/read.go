@@ -1,0 +1,372 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cocache/cocache/runtime/entry"
+	"github.com/cocache/cocache/runtime/flight"
+	"github.com/cocache/cocache/runtime/l1"
+	"github.com/cocache/cocache/runtime/l2"
+	"github.com/cocache/cocache/runtime/loader"
+	"github.com/cocache/cocache/runtime/policy"
+	"github.com/cocache/cocache/runtime/stamp"
+)
+
+// Get reads a key through L2 and L1 to the loader. Errors are *ReadError,
+// *OverloadedError, *LoadTimeoutError, *InvalidError, ErrRecursion, ErrClosed,
+// the context's, and whatever the loader returned (*loader.Error from the
+// hosted engines), unwrapped.
+func (c *Cache) Get(ctx context.Context, key string) (Lookup, error) {
+	if found, ok := c.local(key); ok {
+		c.counts.read(found)
+		return found, nil
+	}
+	began := time.Now()
+	found, err := c.miss(ctx, key)
+	c.finish(began, found, err)
+	return found, err
+}
+
+func (c *Cache) finish(began time.Time, found Lookup, err error) {
+	c.counts.readOutcome(found, err)
+	c.observer.Read(found.Source, time.Since(began))
+}
+
+// local answers from L2 (step 1).
+func (c *Cache) local(key string) (Lookup, bool) {
+	copy, now, ok := c.l2.Get(key)
+	if !ok {
+		return Lookup{}, false
+	}
+	if copy.RefreshDue(now) {
+		c.startRefresh(key, copy)
+	}
+	return fromCopy(copy, now), true
+}
+
+func fromCopy(copy *l2.Copy, now l2.Instant) Lookup {
+	found := Lookup{
+		Kind: Value, Source: FromL2, Value: copy.Value, ContentType: copy.ContentType, Version: copy.Version,
+		LocalTTL: copy.Until.Sub(now),
+	}
+	switch copy.Kind {
+	case l2.Absent:
+		found.Kind = Absent
+	case l2.Unpopulated:
+		found.Kind = Unpopulated
+	}
+	if copy.Degraded {
+		found.Degraded = FillRefused
+	}
+	if copy.L1Until > now {
+		found.TTL = copy.L1Until.Sub(now)
+	}
+	return found
+}
+
+// result is what a flight publishes.
+type result struct {
+	found Lookup
+	err   error
+}
+
+// miss joins or leads the key's flight (step 2) and waits for it.
+func (c *Cache) miss(ctx context.Context, key string) (Lookup, error) {
+	if err := c.checkKey(key); err != nil {
+		return Lookup{}, err
+	}
+	if loading(ctx, c, key) {
+		return Lookup{}, ErrRecursion
+	}
+	f, leads := c.flights.Join(ctx, key, c.stamps.Note(key))
+	if leads && !c.start(func() { c.fly(f) }) {
+		c.flights.Finish(f, result{err: ErrClosed})
+	}
+	return c.wait(ctx, f, !leads)
+}
+
+func (c *Cache) checkKey(key string) error {
+	if limit := c.policy.Limits.MaxKeyBytes; len(key) > limit {
+		return &InvalidError{What: "key", Limit: "limits.max-key-bytes", Value: fmt.Sprint(limit),
+			Text: fmt.Sprintf("%d bytes are over limits.max-key-bytes = %d", len(key), limit)}
+	}
+	return nil
+}
+
+// wait is a caller's part in a flight: until it publishes, is overdue, or the
+// caller's own context ends.
+func (c *Cache) wait(ctx context.Context, f *flight.Flight[result], joined bool) (Lookup, error) {
+	defer c.flights.Leave(f)
+	c.counts.waiters.Add(1)
+	defer c.counts.waiters.Add(-1)
+	select {
+	case <-f.Done():
+	case <-f.Overdue():
+		return Lookup{}, &LoadTimeoutError{c.policy.Loads.Timeout}
+	case <-ctx.Done():
+		return Lookup{}, context.Cause(ctx)
+	}
+	r := f.Result()
+	r.found.Joined = joined
+	return r.found, r.err
+}
+
+// fly leads a flight and publishes its result once it is off the register.
+func (c *Cache) fly(f *flight.Flight[result]) {
+	r := c.readFor(f)
+	found, err := r.through()
+	c.flights.Finish(f, result{found, err})
+}
+
+// readFor takes the stamp that serves the whole flight (step 3).
+func (c *Cache) readFor(f *flight.Flight[result]) read {
+	noted := c.stamps.Note(f.Key)
+	c.flights.Stamped(f, noted)
+	return read{Cache: c, ctx: f.Context(), key: f.Key, noted: noted,
+		begin:   func() bool { return c.flights.Begin(f) },
+		overdue: func() { c.flights.Overdue(f) },
+	}
+}
+
+// read is one key's way through the tiers.
+type read struct {
+	*Cache
+	ctx     context.Context
+	key     string
+	noted   stamp.Stamp
+	begin   func() bool // tells that the loader is about to run; false: nobody wants it any more
+	overdue func()      // tells that the load has taken too long
+	waited  bool
+}
+
+// through reads L1, asking for the lease, until there is an answer (steps 3-8).
+func (r *read) through() (Lookup, error) {
+	var wait leaseWait
+	for {
+		sent := r.l2.Now()
+		reading, err := r.l1.Read(r.ctx, r.key, r.ask())
+		if err != nil {
+			return r.redisDown(err)
+		}
+		switch reading.Kind {
+		case l1.Hit:
+			return r.fromL1(reading, sent), nil
+		case l1.Leased:
+			r.counts.leases[leaseGranted].Add(1)
+			if r.waited {
+				r.counts.leases[leaseTakenOver].Add(1)
+			}
+			return r.load(reading.Token)
+		case l1.Held:
+			if r.loader == nil {
+				return Lookup{Kind: Unpopulated}, nil
+			}
+			r.waited = true
+			again, err := wait.pause(r.ctx, r.policy, reading.Left)
+			if err != nil {
+				return Lookup{}, err
+			}
+			if !again {
+				r.counts.leases[leaseTimedOut].Add(1)
+				return r.bypass(LeaseWait)
+			}
+		case l1.Unreadable:
+			return r.reclaim(reading.Content)
+		case l1.Newer:
+			return r.bypass(NewerFormat)
+		case l1.ForeignType:
+			return r.bypass(ForeignContent)
+		default:
+			return r.unpopulated(sent), nil
+		}
+	}
+}
+
+// ask takes a lease only where it can be used.
+func (c *Cache) ask() l1.Ask {
+	return l1.Ask{Lease: c.loader != nil, LeaseTTL: c.policy.LeaseTTL}
+}
+
+// leaseWait is the wait for another instance's load.
+type leaseWait struct {
+	until time.Time // zero: not begun
+	next  time.Duration
+}
+
+// pause sleeps before the next look at a lease with so much left; again is
+// false when lease-wait is over.
+func (w *leaseWait) pause(ctx context.Context, p policy.Policy, left time.Duration) (again bool, err error) {
+	if p.LeaseWait == policy.Off {
+		return false, nil
+	}
+	if w.until.IsZero() {
+		w.until, w.next = time.Now().Add(p.LeaseWait), p.LeasePoll.Min
+	}
+	rest := time.Until(w.until)
+	if rest <= 0 {
+		return false, nil
+	}
+	timer := time.NewTimer(min(w.next, left, rest))
+	defer timer.Stop()
+	w.next = min(2*w.next, p.LeasePoll.Max)
+	select {
+	case <-timer.C:
+		return true, nil
+	case <-ctx.Done():
+		return false, context.Cause(ctx)
+	}
+}
+
+// fromL1 answers with what L1 holds and keeps a copy under the stamp (step 4).
+func (r *read) fromL1(reading l1.Reading, sent l2.Instant) Lookup {
+	found, copy := r.copyOf(reading, sent)
+	found.LocalTTL = r.store(copy)
+	return found
+}
+
+func (r *read) copyOf(reading l1.Reading, sent l2.Instant) (Lookup, *l2.Copy) {
+	kind := l2.Value
+	found := Lookup{Kind: Value, Source: FromL1, Value: reading.Entry.Payload,
+		ContentType: reading.Entry.ContentType, Version: reading.Entry.Version, TTL: reading.Left, Waited: r.waited}
+	if reading.Entry.State == entry.Negative {
+		kind, found.Kind = l2.Absent, Absent
+	}
+	return found, r.copyFor(found, kind, sent, reading.Left)
+}
+
+// copyFor makes a copy of what L1 holds for left more from sent on; its life is
+// counted from the moment the command was sent, never from the answer. A copy
+// that begins inside the refresh window gets no refresh point: it would be
+// reloaded at every hit.
+func (r *read) copyFor(found Lookup, kind l2.Kind, sent l2.Instant, left time.Duration) *l2.Copy {
+	copy := &l2.Copy{Kind: kind, Value: found.Value, ContentType: found.ContentType, Version: found.Version,
+		L1Until: sent.Add(left), Until: sent.Add(min(left, r.localAge()))}
+	if window := r.policy.RefreshWindow; window != policy.Off && left != Forever && left > window && r.loader != nil {
+		copy.SetRefresh(sent.Add(left - window))
+	}
+	return copy
+}
+
+// localAge bounds a copy of what L1 holds; while messages may be missing, to
+// one heartbeat.
+func (c *Cache) localAge() time.Duration {
+	if !c.feedUp.Load() {
+		return min(c.policy.Local.MaxAge, c.heartbeat)
+	}
+	return c.policy.Local.MaxAge
+}
+
+// store keeps a copy if the stamp allows and answers how long it lives.
+func (r *read) store(copy *l2.Copy) time.Duration {
+	now := r.l2.Now()
+	if r.policy.Local.Disabled || copy.Until <= now || !r.l2.Store(r.key, r.noted, copy) {
+		return 0
+	}
+	return copy.Until.Sub(now)
+}
+
+// unpopulated remembers in L2 alone that nobody has put the key; a negative
+// entry in L1 would hide a later put.
+func (r *read) unpopulated(sent l2.Instant) Lookup {
+	found := Lookup{Kind: Unpopulated}
+	life := min(r.policy.AbsentTTL, r.localAge())
+	found.LocalTTL = r.store(&l2.Copy{Kind: l2.Unpopulated, Until: sent.Add(life)})
+	return found
+}
+
+// redisDown answers without L1, or not at all (step 8).
+func (r *read) redisDown(err error) (Lookup, error) {
+	if r.ctx.Err() != nil {
+		return Lookup{}, context.Cause(r.ctx)
+	}
+	if r.loader == nil || r.policy.ReadFailure == policy.Error {
+		return Lookup{}, &ReadError{err}
+	}
+	r.log.Debug("reading without redis", "error", err)
+	return r.bypass(RedisDown)
+}
+
+// reclaim turns content that nobody can read into a lease (step 7).
+func (r *read) reclaim(content string) (Lookup, error) {
+	if r.loader == nil {
+		return Lookup{Kind: Unpopulated}, nil
+	}
+	token, ok, err := r.l1.Reclaim(r.ctx, r.key, content, r.policy.LeaseTTL)
+	if err != nil {
+		return r.redisDown(err)
+	}
+	if !ok {
+		return r.bypass(ForeignContent)
+	}
+	r.log.Warn("unreadable content under a key was replaced by a load")
+	return r.load(token)
+}
+
+// Peek answers from L2 or L1 and never loads; Unpopulated when neither holds
+// the key.
+func (c *Cache) Peek(ctx context.Context, key string) (Lookup, error) {
+	if found, ok := c.local(key); ok {
+		c.counts.read(found)
+		return found, nil
+	}
+	began := time.Now()
+	found, err := c.peek(ctx, key)
+	c.finish(began, found, err)
+	return found, err
+}
+
+func (c *Cache) peek(ctx context.Context, key string) (Lookup, error) {
+	if err := c.checkKey(key); err != nil {
+		return Lookup{}, err
+	}
+	r := read{Cache: c, ctx: ctx, key: key, noted: c.stamps.Note(key)}
+	sent := c.l2.Now()
+	reading, err := c.l1.Read(ctx, key, l1.Ask{})
+	if err != nil {
+		return Lookup{}, &ReadError{err}
+	}
+	if reading.Kind != l1.Hit {
+		return Lookup{Kind: Unpopulated}, nil
+	}
+	return r.fromL1(reading, sent), nil
+}
+
+// chain is the load under way in a context, and the one that asked for it.
+type chain struct {
+	cache *Cache
+	keys  []string
+	outer *chain
+}
+
+type chainKey struct{}
+
+// loading reports whether ctx belongs to a load of the key.
+func loading(ctx context.Context, c *Cache, key string) bool {
+	link, _ := ctx.Value(chainKey{}).(*chain)
+	for ; link != nil; link = link.outer {
+		if link.cache != c {
+			continue
+		}
+		for _, k := range link.keys {
+			if k == key {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// withLoading marks ctx as the load of keys.
+func withLoading(ctx context.Context, c *Cache, keys ...string) context.Context {
+	outer, _ := ctx.Value(chainKey{}).(*chain)
+	return context.WithValue(ctx, chainKey{}, &chain{c, keys, outer})
+}
+
+// isLoaderFailure reports whether err is the tenant's doing.
+func isLoaderFailure(err error) bool {
+	var failure *loader.Error
+	return errors.As(err, &failure)
+}

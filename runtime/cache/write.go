@@ -1,0 +1,125 @@
+package cache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cocache/cocache/runtime/codec"
+	"github.com/cocache/cocache/runtime/entry"
+	"github.com/cocache/cocache/runtime/l1"
+	"github.com/cocache/cocache/runtime/policy"
+)
+
+// PutOptions of one value.
+type PutOptions struct {
+	TTL         time.Duration // 0: the namespace's, without jitter; Forever
+	ContentType string        // codec raw only
+}
+
+// Put stores a value over whatever is under the key and tells every instance.
+// When it returns, this instance no longer answers with what was there before.
+// Errors are *InvalidError and *WriteError.
+func (c *Cache) Put(ctx context.Context, key string, value []byte, o PutOptions) error {
+	f, err := c.putFill(key, value, o)
+	if err != nil {
+		return err
+	}
+	c.l2.Invalidate(key)
+	err = c.l1.Put(ctx, key, f)
+	c.l2.Invalidate(key)
+	return c.written("put", err)
+}
+
+// putFill checks what a caller wants stored.
+func (c *Cache) putFill(key string, value []byte, o PutOptions) (l1.Fill, error) {
+	if err := c.checkKey(key); err != nil {
+		return l1.Fill{}, err
+	}
+	if limit := c.policy.Limits.MaxValueBytes; int64(len(value)) > limit {
+		return l1.Fill{}, &InvalidError{What: "value", Limit: "limits.max-value-bytes", Value: fmt.Sprint(limit),
+			Text: fmt.Sprintf("%d bytes are over limits.max-value-bytes = %d", len(value), limit)}
+	}
+	if err := codec.Check(c.policy.Codec, value); err != nil {
+		return l1.Fill{}, &InvalidError{What: "value", Text: err.Error()}
+	}
+	if err := codec.CheckContentType(c.policy.Codec, o.ContentType); err != nil {
+		return l1.Fill{}, &InvalidError{What: "content-type", Text: err.Error()}
+	}
+	ttl, err := c.putTTL(o.TTL)
+	if err != nil {
+		return l1.Fill{}, err
+	}
+	body := entry.Body{Codec: codec.ID(c.policy.Codec), Payload: string(value)}
+	if c.policy.Codec == policy.Raw {
+		body.ContentType = o.ContentType
+	}
+	return l1.Fill{State: entry.Value, TTL: ttl, Body: body}, nil
+}
+
+func (c *Cache) putTTL(ttl time.Duration) (time.Duration, error) {
+	switch limit := c.policy.MaxTTL; {
+	case ttl == 0:
+		return c.policy.TTL, nil
+	case ttl < time.Millisecond:
+		return 0, &InvalidError{What: "ttl", Text: fmt.Sprintf("%s is under 1ms", ttl)}
+	case ttl > limit:
+		return 0, &InvalidError{What: "ttl", Limit: "max-ttl", Value: policy.Text(limit),
+			Text: fmt.Sprintf("%s is over max-ttl = %s", policy.Text(ttl), policy.Text(limit))}
+	default:
+		return ttl, nil
+	}
+}
+
+// Invalidate drops a key everywhere. When it returns, no load that began
+// before can cache its value, and this instance no longer answers with it.
+func (c *Cache) Invalidate(ctx context.Context, key string) error {
+	return c.InvalidateAll(ctx, []string{key})[0]
+}
+
+// InvalidateAll drops keys everywhere; it answers one error per key, nil where
+// it was done. Errors are *InvalidError and *WriteError.
+func (c *Cache) InvalidateAll(ctx context.Context, keys []string) []error {
+	errs := make([]error, len(keys))
+	var valid []string
+	var at []int
+	for i, key := range keys {
+		if errs[i] = c.checkKey(key); errs[i] == nil {
+			valid, at = append(valid, key), append(at, i)
+		}
+	}
+	c.invalidateLocal(valid)
+	for j, err := range c.l1.Invalidate(ctx, valid) {
+		errs[at[j]] = c.written("invalidate", err)
+	}
+	c.invalidateLocal(valid)
+	return errs
+}
+
+func (c *Cache) invalidateLocal(keys []string) {
+	for _, key := range keys {
+		c.l2.Invalidate(key)
+	}
+}
+
+// written counts a write and makes its error the caller's.
+func (c *Cache) written(op string, err error) error {
+	c.counts.write(op, err)
+	if err == nil {
+		c.counts.sent.Add(1)
+		return nil
+	}
+	return &WriteError{Op: op, OutcomeUnknown: outcomeUnknown(err), Err: err}
+}
+
+func outcomeUnknown(err error) bool {
+	var e *l1.Error
+	return errors.As(err, &e) && e.OutcomeUnknown
+}
+
+// isForbidden reports whether Redis said no, rather than nothing.
+func isForbidden(err error) bool {
+	var e *l1.Error
+	return errors.As(err, &e) && e.Answered()
+}

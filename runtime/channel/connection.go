@@ -1,0 +1,180 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"github.com/cocache/cocache/runtime/frame"
+	"github.com/redis/rueidis"
+)
+
+// Pauses between two tries to connect.
+const (
+	firstRetry = 50 * time.Millisecond
+	lastRetry  = 2 * time.Second
+)
+
+// run keeps a connection until ctx ends.
+func (s *Subscriber) run(ctx context.Context) {
+	pause := firstRetry
+	for ctx.Err() == nil {
+		opened := time.Now()
+		err := s.serve(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		if s.down() {
+			s.opts.Logger.Warn("invalidation channel lost, reconnecting", "error", err)
+		}
+		if time.Since(opened) > s.opts.Heartbeat {
+			pause = firstRetry
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(pause):
+			pause = min(2*pause, lastRetry)
+		}
+	}
+}
+
+// serve keeps one connection until it fails.
+func (s *Subscriber) serve(ctx context.Context) error {
+	conn, giveUp, err := s.source.Subscriber()
+	if err != nil {
+		return err
+	}
+	defer giveUp()
+	defer conn.Close()
+	s.mu.Lock()
+	s.connection++
+	number := s.connection
+	s.mu.Unlock()
+	lost := conn.SetPubSubHooks(rueidis.PubSubHooks{
+		OnMessage: func(m rueidis.PubSubMessage) { s.message(m.Channel, m.Message) },
+		OnSubscription: func(sub rueidis.PubSubSubscription) {
+			if sub.Kind == "subscribe" {
+				s.confirm(number, sub.Channel)
+			}
+		},
+	})
+	if err := s.subscribeAll(ctx, conn); err != nil {
+		return err
+	}
+	heartbeat := time.NewTicker(s.opts.Heartbeat)
+	defer heartbeat.Stop()
+	for {
+		var do func(context.Context, rueidis.DedicatedClient) error
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case err := <-lost:
+			return fmt.Errorf("connection lost: %w", err)
+		case <-heartbeat.C:
+			do = s.beat
+		case do = <-s.changes:
+		}
+		if err := s.bounded(ctx, conn, do); err != nil {
+			return err
+		}
+	}
+}
+
+func (s *Subscriber) bounded(ctx context.Context, conn rueidis.DedicatedClient, do func(context.Context, rueidis.DedicatedClient) error) error {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
+	defer cancel()
+	return do(ctx, conn)
+}
+
+func (s *Subscriber) subscribeAll(ctx context.Context, conn rueidis.DedicatedClient) error {
+	s.mu.Lock()
+	channels := make([]string, 0, len(s.channels))
+	for channel := range s.channels {
+		channels = append(channels, channel)
+	}
+	s.mu.Unlock()
+	if len(channels) == 0 {
+		return nil
+	}
+	return s.bounded(ctx, conn, func(ctx context.Context, conn rueidis.DedicatedClient) error {
+		return conn.Do(ctx, conn.B().Subscribe().Channel(channels...).Build()).Error()
+	})
+}
+
+var errUnconfirmed = errors.New("a subscription is not confirmed")
+
+// beat proves that the connection answers, not only that it can be written to.
+func (s *Subscriber) beat(ctx context.Context, conn rueidis.DedicatedClient) error {
+	if err := conn.Do(ctx, conn.B().Ping().Build()).Error(); err != nil {
+		return fmt.Errorf("heartbeat: %w", err)
+	}
+	if !s.Up() {
+		return errUnconfirmed
+	}
+	return nil
+}
+
+// confirm: from here on messages arrive; those before may be missing. A
+// confirmation that a given up connection brings late counts for nothing.
+func (s *Subscriber) confirm(connection int, channel string) {
+	s.mu.Lock()
+	sub := s.channels[channel]
+	if sub == nil || connection != s.connection {
+		s.mu.Unlock()
+		return
+	}
+	first := !closed(sub.confirmed)
+	sub.up = true
+	s.mu.Unlock()
+	sub.handler.Reset(Subscribed)
+	sub.handler.Feed(true)
+	if first {
+		close(sub.confirmed)
+	}
+}
+
+func closed(ch <-chan struct{}) bool {
+	select {
+	case <-ch:
+		return true
+	default:
+		return false
+	}
+}
+
+// down tells every namespace that had messages that it has none now; false
+// when there was none to tell.
+func (s *Subscriber) down() bool {
+	s.mu.Lock()
+	s.connection++
+	var lost []Handler
+	for _, sub := range s.channels {
+		if sub.up {
+			sub.up = false
+			lost = append(lost, sub.handler)
+		}
+	}
+	s.mu.Unlock()
+	for _, h := range lost {
+		h.Feed(false)
+		h.Reset(Heartbeat)
+	}
+	return len(lost) > 0
+}
+
+func (s *Subscriber) message(channel, text string) {
+	s.mu.Lock()
+	sub := s.channels[channel]
+	s.mu.Unlock()
+	if sub == nil {
+		return
+	}
+	f, err := frame.Decode(text)
+	if err != nil {
+		s.opts.Logger.Warn("unreadable invalidation, resetting the namespace", "channel", channel, "error", err)
+		sub.handler.Reset(BadFrame)
+		return
+	}
+	sub.handler.Changed(f)
+}

@@ -1,0 +1,221 @@
+// Package l1 is the shared tier: Redis or Valkey, one key per entry, changed
+// only by the scripts of package lua, which it alone calls.
+//
+// It guarantees that no token is ever sent twice unless the answer proves that
+// the script did not run, that a command whose caller gave up changes nothing
+// afterwards (not-after), and that writes are neither retried nor queued while
+// Redis is away: each failure is an *Error that says whether the command may
+// have run. It decides nothing: when to read, wait, load or fill is package
+// cache's.
+package l1
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// ErrAway: there has been no connection to Redis yet.
+var ErrAway = errors.New("no connection to redis")
+
+// Mode is how the addresses are to be understood.
+type Mode string
+
+const (
+	Auto       Mode = "auto" // ask the server
+	Standalone Mode = "standalone"
+	Cluster    Mode = "cluster"
+)
+
+// Options say where Redis is.
+type Options struct {
+	Mode               Mode // Auto
+	Addresses          []string
+	DB                 int
+	Username, Password string
+	TLS                *tls.Config
+	// Dial replaces the network, for a server in this process.
+	Dial           func(ctx context.Context) (net.Conn, error)
+	CommandTimeout time.Duration // 1s
+	Logger         *slog.Logger  // slog.Default()
+}
+
+// Client is the connection to Redis. It connects by itself, in the background
+// when Redis is away, and is safe for concurrent use.
+type Client struct {
+	opts    Options
+	conn    atomic.Pointer[connection]
+	clock   clock
+	ready   chan struct{} // closed once connected
+	stop    context.CancelFunc
+	stopped sync.WaitGroup
+}
+
+// connection is a client library's client and what was learnt when it was made.
+type connection struct {
+	rueidis.Client
+	cluster bool
+}
+
+// Open starts a client. It tries to connect for up to one command timeout and
+// goes on trying in the background, so that a service can start without its
+// Redis.
+func Open(opts Options) *Client {
+	if opts.CommandTimeout <= 0 {
+		opts.CommandTimeout = time.Second
+	}
+	if opts.Logger == nil {
+		opts.Logger = slog.Default()
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	c := &Client{opts: opts, ready: make(chan struct{}), stop: stop}
+	first := make(chan struct{})
+	c.stopped.Go(func() { c.connect(ctx, first) })
+	select {
+	case <-first:
+	case <-time.After(opts.CommandTimeout):
+	}
+	return c
+}
+
+// Close ends the connection; commands in flight fail.
+func (c *Client) Close() {
+	c.stop()
+	c.stopped.Wait()
+	if conn := c.conn.Load(); conn != nil {
+		conn.Close()
+	}
+}
+
+// Ready is closed when the client has connected for the first time.
+func (c *Client) Ready() <-chan struct{} { return c.ready }
+
+const (
+	firstRetry = 100 * time.Millisecond
+	lastRetry  = 2 * time.Second
+)
+
+// connect tries until it succeeds or ctx ends; first is closed after the first
+// try. Once made, the library's client reconnects by itself.
+func (c *Client) connect(ctx context.Context, first chan struct{}) {
+	pause := firstRetry
+	for try := 1; ; try++ {
+		conn, err := c.dialClient(ctx)
+		if err == nil {
+			c.conn.Store(conn)
+			close(c.ready)
+		}
+		if try == 1 {
+			close(first)
+		}
+		if err == nil {
+			return
+		}
+		if try == 1 {
+			c.opts.Logger.Warn("redis cannot be reached, trying on", "addresses", c.opts.Addresses, "error", err)
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+			pause = min(2*pause, lastRetry)
+		}
+	}
+}
+
+func (c *Client) dialClient(ctx context.Context) (*connection, error) {
+	o := c.opts
+	client, err := rueidis.NewClient(rueidis.ClientOption{
+		InitAddress:       o.Addresses,
+		SelectDB:          o.DB,
+		Username:          o.Username,
+		Password:          o.Password,
+		DialCtxFn:         c.dial,
+		ForceSingleClient: o.Mode == Standalone || o.Dial != nil,
+		DisableRetry:      true,
+		DisableCache:      true,
+		ConnWriteTimeout:  2 * o.CommandTimeout,
+		Dialer:            net.Dialer{Timeout: o.CommandTimeout},
+		ClientName:        "cocache",
+		ClientSetInfo:     rueidis.DisableClientSetInfo,
+	})
+	if err != nil {
+		if client != nil { // a forced single client comes even without a connection
+			client.Close()
+		}
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	conn := &connection{Client: client, cluster: client.Mode() == rueidis.ClientModeCluster}
+	if o.Mode == Cluster && !conn.cluster {
+		client.Close()
+		return nil, errors.New("connect: the server is not part of a cluster")
+	}
+	if err := c.probe(ctx, conn); err != nil {
+		client.Close()
+		return nil, fmt.Errorf("connect: %w", err)
+	}
+	return conn, nil
+}
+
+// dialError marks a connection that was never made: nothing was sent on it.
+type dialError struct{ err error }
+
+func (e *dialError) Error() string { return e.err.Error() }
+func (e *dialError) Unwrap() error { return e.err }
+
+func (c *Client) dial(ctx context.Context, address string, d *net.Dialer, tlsConfig *tls.Config) (conn net.Conn, err error) {
+	switch {
+	case c.opts.Dial != nil:
+		conn, err = c.opts.Dial(ctx)
+	case c.opts.TLS != nil:
+		conn, err = (&tls.Dialer{NetDialer: d, Config: c.opts.TLS}).DialContext(ctx, "tcp", address)
+	default:
+		conn, err = d.DialContext(ctx, "tcp", address)
+	}
+	if err != nil {
+		return nil, &dialError{err}
+	}
+	return conn, nil
+}
+
+// Probe runs a script, which is what readiness means: a server may answer PING
+// and refuse scripts.
+func (c *Client) Probe(ctx context.Context) error {
+	conn := c.conn.Load()
+	if conn == nil {
+		return ErrAway
+	}
+	return c.probe(ctx, conn)
+}
+
+const probeScript = `local t = redis.call('TIME') return {t[1], t[2]}`
+
+func (c *Client) probe(ctx context.Context, conn *connection) error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.CommandTimeout)
+	defer cancel()
+	t, err := conn.Do(ctx, conn.B().Eval().Script(probeScript).Numkeys(0).Build()).AsIntSlice()
+	if err != nil {
+		return fmt.Errorf("run a script: %w", err)
+	}
+	c.clock.learn(t[0]*1000 + t[1]/1000)
+	return nil
+}
+
+// Subscriber returns a dedicated connection for the invalidation channels and
+// the function that gives it up.
+func (c *Client) Subscriber() (rueidis.DedicatedClient, func(), error) {
+	conn := c.conn.Load()
+	if conn == nil {
+		return nil, nil, ErrAway
+	}
+	d, cancel := conn.Dedicate()
+	return d, cancel, nil
+}
