@@ -55,7 +55,7 @@ type Options struct {
 type Subscriber struct {
 	source  Source
 	opts    Options
-	changes chan func(context.Context, rueidis.DedicatedClient) error
+	changes chan change
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
 
@@ -83,7 +83,7 @@ func Open(source Source, opts Options) *Subscriber {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Subscriber{source: source, opts: opts, stop: stop,
-		changes:  make(chan func(context.Context, rueidis.DedicatedClient) error),
+		changes:  make(chan change),
 		channels: map[string]*subscription{}}
 	s.stopped.Go(func() { s.run(ctx) })
 	return s
@@ -110,9 +110,7 @@ func (s *Subscriber) Add(ctx context.Context, channel string, h Handler) error {
 
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
-	s.change(ctx, func(ctx context.Context, conn rueidis.DedicatedClient) error {
-		return conn.Do(ctx, conn.B().Subscribe().Channel(channel).Build()).Error()
-	})
+	s.tell(ctx, change{channel, true})
 	select {
 	case <-sub.confirmed:
 		return nil
@@ -129,9 +127,7 @@ func (s *Subscriber) Remove(ctx context.Context, channel string) {
 	s.mu.Unlock()
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
-	s.change(ctx, func(ctx context.Context, conn rueidis.DedicatedClient) error {
-		return conn.Do(ctx, conn.B().Unsubscribe().Channel(channel).Build()).Error()
-	})
+	s.tell(ctx, change{channel, false})
 }
 
 // Up reports whether every channel is confirmed.
@@ -146,11 +142,17 @@ func (s *Subscriber) Up() bool {
 	return true
 }
 
-// change hands a change of subscriptions to the connection, if there is one; a
-// new connection subscribes to all channels anyway.
-func (s *Subscriber) change(ctx context.Context, do func(context.Context, rueidis.DedicatedClient) error) {
+// change is a channel to take up or give up.
+type change struct {
+	channel   string
+	subscribe bool
+}
+
+// tell hands a change to the connection, if there is one; a new connection
+// subscribes to all channels anyway.
+func (s *Subscriber) tell(ctx context.Context, c change) {
 	select {
-	case s.changes <- do:
+	case s.changes <- c:
 	case <-ctx.Done():
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/cocache/cocache/runtime/frame"
@@ -59,58 +61,82 @@ func (s *Subscriber) serve(ctx context.Context) error {
 			}
 		},
 	})
-	if err := s.subscribeAll(ctx, conn); err != nil {
+	l := &link{conn: conn, timeout: s.opts.Timeout, asked: map[string]bool{}}
+	if err := l.subscribe(ctx, s.names()...); err != nil {
 		return err
 	}
 	heartbeat := time.NewTicker(s.opts.Heartbeat)
 	defer heartbeat.Stop()
 	for {
-		var do func(context.Context, rueidis.DedicatedClient) error
+		var err error
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case err := <-lost:
 			return fmt.Errorf("connection lost: %w", err)
 		case <-heartbeat.C:
-			do = s.beat
-		case do = <-s.changes:
+			err = s.beat(ctx, l)
+		case c := <-s.changes:
+			err = l.apply(ctx, c)
 		}
-		if err := s.bounded(ctx, conn, do); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 }
 
-func (s *Subscriber) bounded(ctx context.Context, conn rueidis.DedicatedClient, do func(context.Context, rueidis.DedicatedClient) error) error {
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
-	defer cancel()
-	return do(ctx, conn)
+func (s *Subscriber) names() []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return slices.Collect(maps.Keys(s.channels))
 }
 
-func (s *Subscriber) subscribeAll(ctx context.Context, conn rueidis.DedicatedClient) error {
-	s.mu.Lock()
-	channels := make([]string, 0, len(s.channels))
-	for channel := range s.channels {
-		channels = append(channels, channel)
+// link is one connection and what it was asked to subscribe to: once each,
+// because every confirmation resets the namespace.
+type link struct {
+	conn    rueidis.DedicatedClient
+	timeout time.Duration
+	asked   map[string]bool
+}
+
+func (l *link) apply(ctx context.Context, c change) error {
+	if c.subscribe {
+		return l.subscribe(ctx, c.channel)
 	}
-	s.mu.Unlock()
+	delete(l.asked, c.channel)
+	return l.do(ctx, l.conn.B().Unsubscribe().Channel(c.channel).Build())
+}
+
+func (l *link) subscribe(ctx context.Context, channels ...string) error {
+	channels = slices.DeleteFunc(channels, func(channel string) bool { return l.asked[channel] })
 	if len(channels) == 0 {
 		return nil
 	}
-	return s.bounded(ctx, conn, func(ctx context.Context, conn rueidis.DedicatedClient) error {
-		return conn.Do(ctx, conn.B().Subscribe().Channel(channels...).Build()).Error()
-	})
+	for _, channel := range channels {
+		l.asked[channel] = true
+	}
+	return l.do(ctx, l.conn.B().Subscribe().Channel(channels...).Build())
+}
+
+func (l *link) do(ctx context.Context, command rueidis.Completed) error {
+	ctx, cancel := context.WithTimeout(ctx, l.timeout)
+	defer cancel()
+	return l.conn.Do(ctx, command).Error()
 }
 
 var errUnconfirmed = errors.New("a subscription is not confirmed")
 
 // beat proves that the connection answers, not only that it can be written to.
-func (s *Subscriber) beat(ctx context.Context, conn rueidis.DedicatedClient) error {
-	if err := conn.Do(ctx, conn.B().Ping().Build()).Error(); err != nil {
+func (s *Subscriber) beat(ctx context.Context, l *link) error {
+	if err := l.do(ctx, l.conn.B().Ping().Build()); err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
-	if !s.Up() {
-		return errUnconfirmed
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for channel := range l.asked {
+		if sub := s.channels[channel]; sub != nil && !sub.up {
+			return errUnconfirmed
+		}
 	}
 	return nil
 }
