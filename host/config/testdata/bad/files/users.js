@@ -1,0 +1,1 @@
+export function load(key) { return key }
