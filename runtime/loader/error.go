@@ -73,18 +73,20 @@ func Failf(format string, args ...any) *Error {
 // border.
 func Clean(s string) string {
 	if len(s) > MaxMessage {
-		s = s[:MaxMessage]
-		for len(s) > 0 && !utf8.RuneStart(s[len(s)-1]) {
-			s = s[:len(s)-1]
-		}
-		if r, size := utf8.DecodeLastRuneInString(s); r == utf8.RuneError && size == 1 {
-			s = s[:len(s)-1]
-		}
+		s = s[:MaxMessage] // bounds the work below
 	}
-	return strings.TrimSpace(strings.Map(func(r rune) rune {
-		if unicode.IsControl(r) || unicode.Is(unicode.Zl, r) || unicode.Is(unicode.Zp, r) || unicode.Is(unicode.Cf, r) {
+	s = strings.TrimSpace(strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Cf) {
 			return ' '
 		}
 		return r
 	}, strings.ToValidUTF8(s, "\uFFFD")))
+	if len(s) <= MaxMessage {
+		return s
+	}
+	end := MaxMessage // replacement characters may have made it longer
+	for !utf8.RuneStart(s[end]) {
+		end--
+	}
+	return s[:end]
 }
