@@ -43,6 +43,7 @@ type Host struct {
 	server   *http.Server
 	listener net.Listener
 	life     atomic.Int32 // a lifeStage
+	stood    atomic.Bool  // Redis and every subscription were there once
 }
 
 // lifeStage is how far the service is on its way to the end.
@@ -93,6 +94,7 @@ func (h *Host) open(ctx context.Context) (err error) {
 		delete(opened, ns.Name)
 		h.tenants[ns.Name] = t
 	}
+	h.metrics.Health(h.health)
 	h.server = &http.Server{
 		Handler:           h.handler(),
 		ReadHeaderTimeout: 10 * time.Second,
@@ -207,34 +209,42 @@ func (h *Host) Names() []string {
 	return names
 }
 
-// ready says whether the process wants traffic, and why not.
-func (h *Host) ready(ctx context.Context) admin.Readiness {
-	if h.life.Load() != serving {
-		return admin.Readiness{Status: admin.NotReady, Reason: "shutting down"}
-	}
-	redisUp := h.redis.Probe(ctx) == nil
-	feedUp := h.feed.Up()
-	h.metrics.Redis(redisUp, feedUp)
-	select {
-	case <-h.redis.Ready():
-	default:
-		return admin.Readiness{Status: admin.NotReady, Reason: "redis has not been reached yet"}
-	}
-	switch {
-	case redisUp && feedUp:
-		return admin.Readiness{Status: admin.Ready}
-	case h.cfg.Readiness.RequireRedis:
-		return admin.Readiness{Status: admin.NotReady, Reason: degradedReason(redisUp)}
-	default:
-		return admin.Readiness{Status: admin.Degraded, Reason: degradedReason(redisUp)}
-	}
+// look is what the process finds when it looks around.
+func (h *Host) look(ctx context.Context) (redisUp, feedUp bool) {
+	return h.redis.Probe(ctx) == nil, h.feed.Up()
 }
 
-func degradedReason(redisUp bool) string {
+// ready says whether the process wants traffic, and why not.
+func (h *Host) ready(ctx context.Context) admin.Readiness {
+	redisUp, feedUp := h.look(ctx)
+	return h.judge(redisUp, feedUp)
+}
+
+func (h *Host) health() admin.Health {
+	redisUp, feedUp := h.look(context.Background()) // bounded by command-timeout
+	return admin.Health{Ready: h.judge(redisUp, feedUp).Status != admin.NotReady, RedisUp: redisUp, SubscriptionUp: feedUp}
+}
+
+// judge wants traffic once Redis ran a script and every subscription stood; a
+// Redis lost later only degrades, unless it is required.
+func (h *Host) judge(redisUp, feedUp bool) admin.Readiness {
+	lost := "redis runs no scripts"
 	if redisUp {
-		return "invalidations do not arrive"
+		lost = "invalidations do not arrive"
 	}
-	return "redis runs no scripts"
+	switch {
+	case h.life.Load() != serving:
+		return admin.Readiness{Status: admin.NotReady, Reason: "shutting down"}
+	case redisUp && feedUp:
+		h.stood.Store(true)
+		return admin.Readiness{Status: admin.Ready}
+	case !h.stood.Load():
+		return admin.Readiness{Status: admin.NotReady, Reason: lost + " yet"}
+	case h.cfg.Readiness.RequireRedis:
+		return admin.Readiness{Status: admin.NotReady, Reason: lost}
+	default:
+		return admin.Readiness{Status: admin.Degraded, Reason: lost}
+	}
 }
 
 // Addr is where the service listens.

@@ -82,8 +82,7 @@ func (h *Header) item(section, text string) error {
 	item, _, _ := strings.Cut(strings.TrimSpace(text), "  ")
 	words := strings.Fields(item)
 	if section == "Replies" {
-		h.Replies[words[0]] = words[1:]
-		return nil
+		return h.reply(words)
 	}
 	list := &h.Keys
 	if section == "ARGV" {
@@ -92,12 +91,26 @@ func (h *Header) item(section, text string) error {
 	if len(words) < 2 {
 		words = strings.Fields(text)
 	}
+	if len(words) < 2 {
+		return fmt.Errorf("%s: want a number and a name", section)
+	}
 	number, name := words[0], words[1]
-	if number == "*" {
+	if number == "*" && section == "KEYS" && len(*list) == 0 {
 		h.Variadic = true
-	} else if number != fmt.Sprint(len(*list)+1) {
+	} else if number != fmt.Sprint(len(*list)+1) || h.Variadic && section == "KEYS" {
 		return fmt.Errorf("%s %s: want number %d", section, number, len(*list)+1)
 	}
 	*list = append(*list, name)
+	return nil
+}
+
+func (h *Header) reply(words []string) error {
+	if len(words) == 0 {
+		return fmt.Errorf("an empty reply")
+	}
+	if _, twice := h.Replies[words[0]]; twice {
+		return fmt.Errorf("reply %s: there already", words[0])
+	}
+	h.Replies[words[0]] = words[1:]
 	return nil
 }

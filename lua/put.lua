@@ -14,7 +14,7 @@
 -- Replies
 --   late now      began after not-after; nothing was done
 --   stored now
--- Keeps: I2 I7 I8
+-- Keeps: I2 I4 I7 I8
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local clock = string.format('%.0f', now)

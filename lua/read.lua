@@ -17,7 +17,7 @@
 --   unreadable now content       not an entry of ours
 --   newer now                    an entry of a later format
 --   foreign-type now             not a string
--- Keeps: I1 I2 I3 I8
+-- Keeps: I2 I4 I8
 local NONE = string.rep('\0', 24)
 local function pad(n) return string.format('%015.0f', n) end
 

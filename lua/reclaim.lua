@@ -12,7 +12,7 @@
 --   late now      began after not-after; nothing was done
 --   lease now     the token now holds the lease
 --   changed now   the content is another by now; nothing was done
--- Keeps: I1 I2 I6 I8
+-- Keeps: I2 I4 I6 I8
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local clock = string.format('%.0f', now)

@@ -7,7 +7,7 @@
 -- Replies
 --   released now
 --   refused now   the key holds something else; nothing was done
--- Keeps: I2 I5
+-- Keeps: I5
 local time = redis.call('TIME')
 local clock = string.format('%.0f', time[1] * 1000 + math.floor(time[2] / 1000))
 

@@ -21,8 +21,6 @@ type Metrics struct {
 	loads    *prometheus.HistogramVec
 	requests *prometheus.CounterVec
 	took     *prometheus.HistogramVec
-	redis    prometheus.Gauge
-	feed     prometheus.Gauge
 	stats    *statsCollector
 }
 
@@ -45,14 +43,12 @@ func NewMetrics(version string) *Metrics {
 			Name: "cocache_http_request_duration_seconds", Help: "Time of HTTP requests by operation.",
 			Buckets: prometheus.ExponentialBucketsRange(50e-6, 30, 16),
 		}, []string{"operation"}),
-		redis: prometheus.NewGauge(prometheus.GaugeOpts{Name: "cocache_redis_up", Help: "1 when Redis ran a script at the last look."}),
-		feed:  prometheus.NewGauge(prometheus.GaugeOpts{Name: "cocache_subscription_up", Help: "1 when every invalidation channel was confirmed at the last look."}),
 		stats: &statsCollector{namespaces: map[string]func() cache.Stats{}},
 	}
 	build := prometheus.NewGauge(prometheus.GaugeOpts{Name: "cocache_build_info", Help: "1; what runs.",
 		ConstLabels: prometheus.Labels{"version": version, "go": runtime.Version()}})
 	build.Set(1)
-	m.registry.MustRegister(m.reads, m.loads, m.requests, m.took, m.redis, m.feed, build, m.stats,
+	m.registry.MustRegister(m.reads, m.loads, m.requests, m.took, build, m.stats,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -63,10 +59,35 @@ func (m *Metrics) Request(operation string, status int, took time.Duration) {
 	m.took.WithLabelValues(operation).Observe(took.Seconds())
 }
 
-// Redis records the last look at Redis and at the invalidation channels.
-func (m *Metrics) Redis(up, feedUp bool) {
-	m.redis.Set(number(up))
-	m.feed.Set(number(feedUp))
+// Health is what a look at the process's surroundings found.
+type Health struct {
+	Ready          bool // /readyz would say 200
+	RedisUp        bool // Redis ran a script
+	SubscriptionUp bool // every invalidation channel is confirmed
+}
+
+// Health adds the series that look asks for at each scrape.
+func (m *Metrics) Health(look func() Health) { m.registry.MustRegister(healthCollector(look)) }
+
+type healthCollector func() Health
+
+var (
+	readyDesc   = prometheus.NewDesc("cocache_ready", "1 when the process wants traffic.", nil, nil)
+	redisDesc   = prometheus.NewDesc("cocache_redis_up", "1 when Redis runs scripts.", nil, nil)
+	channelDesc = prometheus.NewDesc("cocache_subscription_up", "1 when every invalidation channel is confirmed.", nil, nil)
+)
+
+func (c healthCollector) Describe(out chan<- *prometheus.Desc) {
+	for _, d := range []*prometheus.Desc{readyDesc, redisDesc, channelDesc} {
+		out <- d
+	}
+}
+
+func (c healthCollector) Collect(out chan<- prometheus.Metric) {
+	h := c()
+	out <- prometheus.MustNewConstMetric(readyDesc, prometheus.GaugeValue, number(h.Ready))
+	out <- prometheus.MustNewConstMetric(redisDesc, prometheus.GaugeValue, number(h.RedisUp))
+	out <- prometheus.MustNewConstMetric(channelDesc, prometheus.GaugeValue, number(h.SubscriptionUp))
 }
 
 func number(b bool) float64 {

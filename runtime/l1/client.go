@@ -23,7 +23,7 @@ import (
 	"github.com/redis/rueidis"
 )
 
-// ErrAway: there has been no connection to Redis yet.
+// ErrAway: there is no connection to Redis yet, or no longer.
 var ErrAway = errors.New("no connection to redis")
 
 // Mode is how the addresses are to be understood.
@@ -90,7 +90,7 @@ func Open(opts Options) *Client {
 func (c *Client) Close() {
 	c.stop()
 	c.stopped.Wait()
-	if conn := c.conn.Load(); conn != nil {
+	if conn := c.conn.Swap(nil); conn != nil {
 		conn.Close()
 	}
 }

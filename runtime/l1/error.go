@@ -42,8 +42,9 @@ func refused(err error) bool {
 		return true
 	}
 	var d *dialError
-	return errors.As(err, &d) || errors.Is(err, ErrAway) || errors.Is(err, ErrLate) ||
-		errors.Is(err, rueidis.ErrClosing) || errors.Is(err, errNotSent)
+	// The library's ErrClosing proves nothing: what was in flight at Close ends
+	// with it too.
+	return errors.As(err, &d) || errors.Is(err, ErrAway) || errors.Is(err, ErrLate) || errors.Is(err, errNotSent)
 }
 
 // errNotSent wraps the end of a context that ended before the command left.

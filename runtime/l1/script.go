@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"time"
 
 	"github.com/cocache/cocache/lua"
 	"github.com/redis/rueidis"
@@ -121,10 +122,12 @@ func (c *Client) one(ctx context.Context, call call) (reply, error) {
 	return replies[0], errs[0]
 }
 
-// attempt sends the calls once; the errors are raw.
+// attempt sends the calls once; the errors are raw. No call may begin after
+// ctx ends, when the caller gives up: ctx has a deadline.
 func (c *Client) attempt(ctx context.Context, conn *connection, calls []call) ([]reply, []error) {
 	replies, errs := make([]reply, len(calls)), make([]error, len(calls))
-	notAfter := strconv.FormatInt(c.clock.after(c.opts.CommandTimeout), 10)
+	deadline, _ := ctx.Deadline()
+	notAfter := strconv.FormatInt(c.clock.after(time.Until(deadline)), 10)
 	for i, result := range conn.run(ctx, calls, notAfter) {
 		if replies[i], errs[i] = parse(calls[i].script, result); errs[i] != nil {
 			continue
