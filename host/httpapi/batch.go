@@ -2,9 +2,11 @@ package httpapi
 
 import (
 	"encoding/json"
+	"errors"
 	"net/http"
 	"sync"
 
+	"github.com/cocache/cocache/host/httpapi/strictjson"
 	"github.com/cocache/cocache/runtime/cache"
 	"github.com/cocache/cocache/runtime/policy"
 )
@@ -23,50 +25,71 @@ func (k batchKey) MarshalJSON() ([]byte, error) {
 	return json.Marshal(k.bytes)
 }
 
-// key reads "text" or {"b64": "…"}.
-func (d document) key(what string, into *batchKey) *problem {
-	switch token := d.token().(type) {
-	case string:
-		*into = batchKey{bytes: token}
-		return nil
-	case json.Delim:
-		if token == '{' {
-			into.binary = true
-			return d.rest(what, members{"b64": func() *problem { return d.b64("b64", &into.bytes) }}, "b64")
-		}
+// readKey reads "text" or {"b64": "…"}.
+func readKey(d strictjson.Document, into *batchKey) error {
+	isText, err := d.TextOr("a key", &into.bytes, strictjson.Members{
+		"b64": func() error { return readB64(d, &into.bytes) },
+	}, "b64")
+	into.binary = !isText
+	return err
+}
+
+// readB64 reads base64url as decodeB64 does.
+func readB64(d strictjson.Document, into *string) error {
+	var text string
+	if err := d.Text("b64", &text); err != nil {
+		return err
 	}
-	return invalidRequest(what + ` must be "text" or {"b64": "…"}`)
+	decoded, ok := decodeB64(text)
+	if !ok {
+		return errors.New("b64 must be canonical base64url without padding")
+	}
+	*into = decoded
+	return nil
 }
 
 // oneMore refuses an element past max-batch-keys before it is read.
-func (c *call) oneMore(have int) *problem {
+func (c *call) oneMore(have int) error {
 	if have >= c.limits.MaxBatchKeys {
 		return tooLarge("batch-too-large", "limits.max-batch-keys", int64(c.limits.MaxBatchKeys))
 	}
 	return nil
 }
 
+// bodyFault is the problem of a body that could not be read.
+func bodyFault(err error) *problem {
+	var p *problem
+	switch {
+	case err == nil:
+		return nil
+	case errors.As(err, &p):
+		return p
+	default:
+		return invalidRequest(err.Error())
+	}
+}
+
 // readKeys reads {"keys": […]} with further members beside it.
-func (c *call) readKeys(further func(document) members) ([]batchKey, *problem) {
-	body, refused := c.jsonBody()
+func (c *call) readKeys(further func(strictjson.Document) strictjson.Members) ([]batchKey, *problem) {
+	d, refused := c.jsonBody()
 	if refused != nil {
 		return nil, refused
 	}
-	d := readDocument(body)
 	var keys []batchKey
 	known := further(d)
-	known["keys"] = func() *problem {
-		return d.array("keys", func() *problem {
-			if refused := c.oneMore(len(keys)); refused != nil {
-				return refused
+	known["keys"] = func() error {
+		return d.Array("keys", func() error {
+			if err := c.oneMore(len(keys)); err != nil {
+				return err
 			}
 			var key batchKey
-			refused := d.key("a key", &key)
+			err := readKey(d, &key)
 			keys = append(keys, key)
-			return refused
+			return err
 		})
 	}
-	return keys, d.object("the body", known, "keys")
+	err := d.Object("the body", known, "keys")
+	return keys, bodyFault(err)
 }
 
 func bytesOf(keys []batchKey) []string {
@@ -80,8 +103,8 @@ func bytesOf(keys []batchKey) []string {
 // batchGet reads keys together; each has the status that it would have alone.
 func (c *call) batchGet() *problem {
 	onlyIfCached := false
-	keys, refused := c.readKeys(func(d document) members {
-		return members{"onlyIfCached": func() *problem { return d.boolean("onlyIfCached", &onlyIfCached) }}
+	keys, refused := c.readKeys(func(d strictjson.Document) strictjson.Members {
+		return strictjson.Members{"onlyIfCached": func() error { return d.Bool("onlyIfCached", &onlyIfCached) }}
 	})
 	if refused != nil {
 		return refused
@@ -181,7 +204,7 @@ func (c *call) failed(key batchKey, p *problem) item {
 
 // batchInvalidate drops keys together.
 func (c *call) batchInvalidate() *problem {
-	keys, refused := c.readKeys(func(document) members { return members{} })
+	keys, refused := c.readKeys(func(strictjson.Document) strictjson.Members { return strictjson.Members{} })
 	if refused != nil {
 		return refused
 	}

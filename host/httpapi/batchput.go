@@ -1,8 +1,10 @@
 package httpapi
 
 import (
+	"errors"
 	"net/http"
 
+	"github.com/cocache/cocache/host/httpapi/strictjson"
 	"github.com/cocache/cocache/runtime/cache"
 	"github.com/cocache/cocache/runtime/policy"
 )
@@ -38,54 +40,55 @@ func (c *call) batchPut() *problem {
 }
 
 func (c *call) readPuts() ([]putItem, *problem) {
-	body, refused := c.jsonBody()
+	d, refused := c.jsonBody()
 	if refused != nil {
 		return nil, refused
 	}
-	d := readDocument(body)
 	var items []putItem
-	return items, d.object("the body", members{"items": func() *problem {
-		return d.array("items", func() *problem {
-			if refused := c.oneMore(len(items)); refused != nil {
-				return refused
+	err := d.Object("the body", strictjson.Members{"items": func() error {
+		return d.Array("items", func() error {
+			if err := c.oneMore(len(items)); err != nil {
+				return err
 			}
 			var it putItem
-			refused := d.put(&it)
+			err := readPut(d, &it)
 			items = append(items, it)
-			return refused
+			return err
 		})
 	}}, "items")
+	return items, bodyFault(err)
 }
 
-func (d document) put(into *putItem) *problem {
-	return d.object("an item", members{
-		"key":         func() *problem { return d.key("key", &into.key) },
-		"value":       func() *problem { return d.value(into) },
-		"ttl":         func() *problem { into.ttl = new(string); return d.text("ttl", into.ttl) },
-		"contentType": func() *problem { return d.text("contentType", &into.contentType) },
+func readPut(d strictjson.Document, into *putItem) error {
+	return d.Object("an item", strictjson.Members{
+		"key":         func() error { return readKey(d, &into.key) },
+		"value":       func() error { return readValue(d, into) },
+		"ttl":         func() error { into.ttl = new(string); return d.Text("ttl", into.ttl) },
+		"contentType": func() error { return d.Text("contentType", &into.contentType) },
 	}, "key", "value")
 }
 
-// value reads an object with exactly one member.
-func (d document) value(into *putItem) *problem {
-	one := func(form string, read func() *problem) func() *problem {
-		return func() *problem {
+// readValue reads an object with exactly one member.
+func readValue(d strictjson.Document, into *putItem) error {
+	exactlyOne := errors.New("a value has exactly one of json, text and b64")
+	one := func(form string, read func() error) func() error {
+		return func() error {
 			if into.form != "" {
-				return invalidRequest("a value has exactly one of json, text and b64")
+				return exactlyOne
 			}
 			into.form = form
 			return read()
 		}
 	}
-	refused := d.object("value", members{
-		"json": one("json", func() *problem { return d.raw(&into.value) }),
-		"text": one("text", func() *problem { return d.text("text", &into.value) }),
-		"b64":  one("b64", func() *problem { return d.b64("b64", &into.value) }),
+	err := d.Object("value", strictjson.Members{
+		"json": one("json", func() error { return d.Raw(&into.value) }),
+		"text": one("text", func() error { return d.Text("text", &into.value) }),
+		"b64":  one("b64", func() error { return readB64(d, &into.value) }),
 	})
-	if refused == nil && into.form == "" {
-		return invalidRequest("a value has exactly one of json, text and b64")
+	if err == nil && into.form == "" {
+		return exactlyOne
 	}
-	return refused
+	return err
 }
 
 // putOne stores one value, judged as a PUT of it would be.

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"os"
 
+	"github.com/cocache/cocache/host/httpapi/strictjson"
 	"github.com/cocache/cocache/runtime/codec"
 	"github.com/cocache/cocache/runtime/policy"
 )
@@ -28,20 +29,22 @@ func (c *call) bodyType() (string, *problem) {
 
 // jsonBody reads the body of a batch. The type is asked for because a web page
 // can send any other across sites without being asked itself.
-func (c *call) jsonBody() ([]byte, *problem) {
+func (c *call) jsonBody() (strictjson.Document, *problem) {
+	var none strictjson.Document
 	given, refused := c.bodyType()
 	if refused != nil {
-		return nil, refused
+		return none, refused
 	}
 	if given == "" || codec.CheckContentType(policy.JSON, given) != nil {
-		return nil, unsupportedMedia("the body must be application/json")
+		return none, unsupportedMedia("the body must be application/json")
 	}
 	limit := c.limits.MaxBatchBytes
 	body, refused := c.readBody(limit, tooLarge("batch-too-large", "limits.max-batch-bytes", limit))
 	if refused != nil {
-		return nil, refused
+		return none, refused
 	}
-	return body, checkText(body)
+	d, err := strictjson.Read(body)
+	return d, bodyFault(err)
 }
 
 // readBody reads the whole body, at most limit bytes of it; over is the problem

@@ -105,7 +105,7 @@ func writeFault(e *cache.WriteError) *problem {
 }
 
 func invalidFault(e *cache.InvalidError) *problem {
-	p := &problem{status: http.StatusBadRequest, detail: e.Error(), limit: e.Limit, value: e.Value}
+	p := &problem{status: http.StatusBadRequest, detail: e.Error()}
 	switch e.What {
 	case "key":
 		p.code = "invalid-key"
@@ -116,7 +116,7 @@ func invalidFault(e *cache.InvalidError) *problem {
 	default:
 		p.code = "invalid-value"
 		if e.Limit != "" {
-			p.status, p.code = http.StatusRequestEntityTooLarge, "value-too-large"
+			p.status, p.code, p.limit, p.value = http.StatusRequestEntityTooLarge, "value-too-large", e.Limit, e.Value
 		}
 	}
 	return p

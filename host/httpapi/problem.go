@@ -30,6 +30,8 @@ type problem struct {
 	level slog.Level // of that line
 }
 
+func (p *problem) Error() string { return p.detail }
+
 // statusGone is what is counted when the client did not wait for an answer.
 const statusGone = 499
 

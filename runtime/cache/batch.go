@@ -136,7 +136,7 @@ func (l *lead) settle(o l1.Outcome, sent l2.Instant) (missing bool) {
 		l.reason = RedisDown
 		return true
 	}
-	switch o.Reading.Kind {
+	switch l.understood(o.Reading) {
 	case l1.Hit:
 		l.finish(l.fromL1(o.Reading, sent), nil)
 		return false

@@ -29,6 +29,7 @@ func TestUnreadableContent(t *testing.T) {
 		"bad sizes":     {[]string{"SET", whole[:168] + "\xff" + whole[169:]}, true, cache.NotDegraded},
 		"older format":  {[]string{"SET", whole[:2] + "0" + whole[3:]}, true, cache.NotDegraded},
 		"unknown state": {[]string{"SET", whole[:3] + "Z" + whole[4:]}, true, cache.NotDegraded},
+		"other codec":   {[]string{"SET", whole[:167] + "\x01" + whole[168:]}, true, cache.NotDegraded},
 		"newer format":  {[]string{"SET", whole[:2] + "2" + whole[3:]}, false, cache.NewerFormat},
 		"list":          {[]string{"RPUSH", "item"}, false, cache.ForeignContent},
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/cocache/cocache/runtime/codec"
 	"github.com/cocache/cocache/runtime/entry"
 	"github.com/cocache/cocache/runtime/flight"
 	"github.com/cocache/cocache/runtime/l1"
@@ -151,7 +152,7 @@ func (r *read) through() (Lookup, error) {
 		if err != nil {
 			return r.redisDown(err)
 		}
-		switch reading.Kind {
+		switch r.understood(reading) {
 		case l1.Hit:
 			return r.fromL1(reading, sent), nil
 		case l1.Leased:
@@ -183,6 +184,15 @@ func (r *read) through() (Lookup, error) {
 			return r.unpopulated(sent), nil
 		}
 	}
+}
+
+// understood is the reading's kind, but for a value of another codec, which is
+// as good as unreadable.
+func (c *Cache) understood(reading l1.Reading) l1.Kind {
+	if reading.Kind == l1.Hit && reading.Entry.State == entry.Value && reading.Entry.Codec != codec.ID(c.policy.Codec) {
+		return l1.Unreadable
+	}
+	return reading.Kind
 }
 
 // ask takes a lease only where it can be used.
@@ -328,7 +338,7 @@ func (c *Cache) peek(ctx context.Context, key string) (Lookup, error) {
 	if err != nil {
 		return Lookup{}, &ReadError{err}
 	}
-	if reading.Kind != l1.Hit {
+	if c.understood(reading) != l1.Hit {
 		return Lookup{Kind: Unpopulated}, nil
 	}
 	return r.fromL1(reading, sent), nil

@@ -25,7 +25,7 @@ func (c *Cache) refresh(key string, copy *l2.Copy) {
 	switch {
 	case err != nil:
 		c.refreshFailed(key, copy, err)
-	case reading.Kind != l1.Hit: // expired or invalidated: the next read loads
+	case c.understood(reading) != l1.Hit: // expired or invalidated: the next read loads
 		c.counts.refreshes[refreshGone].Add(1)
 		c.l2.Drop(key, r.noted)
 	case reading.Granted():

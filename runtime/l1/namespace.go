@@ -68,7 +68,7 @@ type Reading struct {
 	Entry   entry.Entry   // of a Hit
 	Left    time.Duration // of a Hit its remaining life, policy.Forever without end; of a Held lease
 	Token   entry.Token   // of a lease or refresh granted; else zero
-	Content string        // of what is Unreadable
+	Content string        // of a Hit, and of what is Unreadable: the bytes as they are
 }
 
 // Granted reports whether the read was given a lease or refresh token.
@@ -126,7 +126,7 @@ func hit(r reply, token entry.Token) (Reading, error) {
 	if err != nil { // the script knows only the header's outline
 		return Reading{Kind: Unreadable, Content: content}, nil
 	}
-	reading := Reading{Kind: Hit, Entry: e, Left: policy.Forever}
+	reading := Reading{Kind: Hit, Entry: e, Left: policy.Forever, Content: content}
 	if left, ends := e.Left(r.now); ends {
 		reading.Left = left
 	}
