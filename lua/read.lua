@@ -39,7 +39,8 @@ if entry then
   local state = string.sub(entry, 4, 4)
   local issued = tonumber(string.sub(entry, 29, 43))
   local ends = tonumber(string.sub(entry, 44, 58))
-  if format ~= '1' or #entry < 170 or not string.find('LVM', state, 1, true) or not issued or not ends then
+  if format ~= '1' or #entry < 170 or not string.find('LVM', state, 1, true)
+    or string.find(string.sub(entry, 29, 58), '%D') then
     return {'unreadable', clock, entry}
   end
   if state == 'L' then

@@ -23,13 +23,7 @@ func (s *Subscriber) run(ctx context.Context) {
 	pause := firstRetry
 	for ctx.Err() == nil {
 		opened := time.Now()
-		err := s.serve(ctx)
-		if ctx.Err() != nil {
-			return
-		}
-		if s.down() {
-			s.opts.Logger.Warn("invalidation channel lost, reconnecting", "error", err)
-		}
+		s.serve(ctx)
 		if time.Since(opened) > s.opts.Heartbeat {
 			pause = firstRetry
 		}
@@ -41,14 +35,22 @@ func (s *Subscriber) run(ctx context.Context) {
 	}
 }
 
-// serve keeps one connection until it fails.
-func (s *Subscriber) serve(ctx context.Context) error {
+// serve keeps one connection until it fails. The namespaces are told before
+// the connection is closed, which takes a second when nobody answers on it.
+func (s *Subscriber) serve(ctx context.Context) {
 	conn, giveUp, err := s.source.Subscriber()
 	if err != nil {
-		return err
+		return
 	}
 	defer giveUp()
 	defer conn.Close()
+	if err := s.follow(ctx, conn); ctx.Err() == nil && s.down() {
+		s.opts.Logger.Warn("invalidation channel lost, reconnecting", "error", err)
+	}
+}
+
+// follow subscribes and listens on one connection until it fails.
+func (s *Subscriber) follow(ctx context.Context, conn rueidis.DedicatedClient) error {
 	s.mu.Lock()
 	s.connection++
 	number := s.connection
@@ -133,8 +135,8 @@ func (s *Subscriber) beat(ctx context.Context, l *link) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for channel := range l.asked {
-		if sub := s.channels[channel]; sub != nil && !sub.up {
+	for channel, sub := range s.channels {
+		if l.asked[channel] != sub.up { // or given up by a Remove that crossed an Add
 			return errUnconfirmed
 		}
 	}

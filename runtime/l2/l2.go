@@ -58,7 +58,7 @@ const Never Instant = math.MaxInt64
 
 // Add is d after i, at most Never.
 func (i Instant) Add(d time.Duration) Instant {
-	if i > Never-Instant(d) {
+	if d > 0 && i > Never-Instant(d) {
 		return Never
 	}
 	return i + Instant(d)

@@ -72,20 +72,24 @@ func Failf(format string, args ...any) *Error {
 // character, and what is beyond MaxMessage bytes is cut at a character's
 // border.
 func Clean(s string) string {
-	if len(s) > MaxMessage {
-		s = s[:MaxMessage] // bounds the work below
-	}
-	s = strings.TrimSpace(strings.Map(func(r rune) rune {
+	s = strings.ToValidUTF8(cut(s), "\uFFFD") // cut first: that bounds the work
+	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) || unicode.In(r, unicode.Zl, unicode.Zp, unicode.Cf) {
 			return ' '
 		}
 		return r
-	}, strings.ToValidUTF8(s, "\uFFFD")))
+	}, s)
+	return strings.TrimSpace(cut(s)) // replacement characters may have made it longer
+}
+
+// cut is s without what is beyond MaxMessage bytes, and without the character
+// that stands across the border.
+func cut(s string) string {
 	if len(s) <= MaxMessage {
 		return s
 	}
-	end := MaxMessage // replacement characters may have made it longer
-	for !utf8.RuneStart(s[end]) {
+	end := MaxMessage
+	for end > MaxMessage-utf8.UTFMax && !utf8.RuneStart(s[end]) {
 		end--
 	}
 	return s[:end]

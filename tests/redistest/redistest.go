@@ -25,12 +25,9 @@ type Server struct {
 // installed.
 func Start(t testing.TB, args ...string) *Server {
 	t.Helper()
-	path, err := exec.LookPath("redis-server")
-	if err != nil {
-		t.Skip("redis-server is not installed: apt-get install redis-server")
-	}
+	path := executable(t)
 	for try := 1; ; try++ {
-		s, err := start(t, path, args)
+		s, err := start(t, path, FreePort(t), args)
 		if err == nil {
 			return s
 		}
@@ -38,6 +35,25 @@ func Start(t testing.TB, args ...string) *Server {
 			t.Fatalf("start redis-server: %v", err)
 		}
 	}
+}
+
+// StartOn is Start on a port that the caller has chosen.
+func StartOn(t testing.TB, port int, args ...string) *Server {
+	t.Helper()
+	s, err := start(t, executable(t), port, args)
+	if err != nil {
+		t.Fatalf("start redis-server: %v", err)
+	}
+	return s
+}
+
+func executable(t testing.TB) string {
+	t.Helper()
+	path, err := exec.LookPath("redis-server")
+	if err != nil {
+		t.Skip("redis-server is not installed: apt-get install redis-server")
+	}
+	return path
 }
 
 // StartCluster runs a cluster of one node that owns every slot.
@@ -55,8 +71,7 @@ func StartCluster(t testing.TB) *Server {
 	return s
 }
 
-func start(t testing.TB, path string, args []string) (*Server, error) {
-	port := freePort(t)
+func start(t testing.TB, path string, port int, args []string) (*Server, error) {
 	s := &Server{Addr: "127.0.0.1:" + strconv.Itoa(port), log: &lockedBuffer{}}
 	s.cmd = exec.Command(path, append([]string{
 		"--port", strconv.Itoa(port), "--bind", "127.0.0.1", "--dir", t.TempDir(),
@@ -86,7 +101,9 @@ func start(t testing.TB, path string, args []string) (*Server, error) {
 	return nil, fmt.Errorf("does not answer\n%s", s.log)
 }
 
-func freePort(t testing.TB) int {
+// FreePort is a loopback port that nobody listens on at the moment.
+func FreePort(t testing.TB) int {
+	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

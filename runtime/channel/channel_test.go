@@ -1,0 +1,305 @@
+package channel
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/cocache/cocache/runtime/l1"
+	"github.com/cocache/cocache/tests/redistest"
+)
+
+func TestAConfirmationResetsOnceAndOpensTheFeed(t *testing.T) {
+	bubble(t, Options{}, func(w *world) {
+		r := w.add("c")
+		w.want(r, confirmed...)
+		if !w.feed.Up() {
+			t.Error("not up")
+		}
+		time.Sleep(10 * time.Minute)
+		w.quiet(r)
+	})
+}
+
+// TestAddWhileConnectingResetsOnce: the channel reaches the connection both by
+// its first list and by Add's own word.
+func TestAddWhileConnectingResetsOnce(t *testing.T) {
+	for range 20 {
+		bubble(t, Options{}, func(w *world) {
+			for range 10 {
+				w.wires.set(nil, time.Duration(rand.IntN(3))*time.Millisecond)
+				feed := Open(w.client, Options{Logger: quiet})
+				var wg sync.WaitGroup
+				recorders := map[string]*recorder{"a": {}, "b": {}, "c": {}}
+				for channel, r := range recorders {
+					wg.Go(func() {
+						time.Sleep(time.Duration(rand.IntN(4)) * time.Millisecond)
+						if err := feed.Add(ctx, channel, r); err != nil {
+							t.Error(err)
+						}
+					})
+				}
+				wg.Wait()
+				time.Sleep(time.Minute)
+				for _, r := range recorders {
+					w.want(r, confirmed...)
+				}
+				feed.Close()
+			}
+		})
+	}
+}
+
+func TestAnotherChannelResetsNone(t *testing.T) {
+	bubble(t, Options{}, func(w *world) {
+		first := w.add("first")
+		w.want(first, confirmed...)
+		for i := range 20 {
+			w.want(w.add(fmt.Sprint(i)), confirmed...)
+		}
+		time.Sleep(time.Minute)
+		w.quiet(first)
+		w.feed.Remove(ctx, "3")
+		time.Sleep(time.Minute)
+		w.quiet(first)
+	})
+}
+
+func TestFramesReachTheirHandlerInOrder(t *testing.T) {
+	bubble(t, Options{}, func(w *world) {
+		a, b := w.add("a"), w.add("b")
+		w.want(a, confirmed...)
+		w.want(b, confirmed...)
+		w.publish("a", keys("1", "2"))
+		w.publish("b", keys("\x00"))
+		w.publish("a", keys())
+		w.publish("a", keys(""))
+		w.publish("stranger", keys("x"))
+		w.want(a, "changed 1,2", "changed ", "changed ")
+		w.want(b, "changed \x00")
+	})
+}
+
+func TestAFrameThatCannotBeReadResetsItsChannelAlone(t *testing.T) {
+	good := keys("k")
+	for name, message := range map[string]string{
+		"empty": "", "text": "hello", "version 2": "\x02" + good[1:], "kind 1": good[:1] + "\x01" + good[2:],
+		"truncated": good[:len(good)-1], "trailing byte": good + "x", "count": good[:27] + "\x02" + good[28:],
+		"513 keys": good[:26] + "\x02\x01" + strings.Repeat("\x00\x00\x00\x00", 513),
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, Options{}, func(w *world) {
+				a, b := w.add("a"), w.add("b")
+				w.want(a, confirmed...)
+				w.want(b, confirmed...)
+				w.publish("a", message)
+				w.publish("a", good)
+				w.want(a, "reset frame", "changed k")
+				time.Sleep(time.Minute)
+				w.quiet(b)
+				w.quiet(a)
+			})
+		})
+	}
+}
+
+func TestACutConnectionIsToldAndMadeAnew(t *testing.T) {
+	bubble(t, Options{}, func(w *world) {
+		a, b := w.add("a"), w.add("b")
+		w.want(a, confirmed...)
+		w.want(b, confirmed...)
+		for range 3 {
+			w.wires.cut()
+			w.want(a, slices.Concat(lost, confirmed)...)
+			w.want(b, slices.Concat(lost, confirmed)...)
+			w.publish("a", keys("k"))
+			w.want(a, "changed k")
+			w.quiet(b)
+		}
+	})
+}
+
+func TestWhileRedisIsAwayTheLossIsToldOnce(t *testing.T) {
+	bubble(t, Options{}, func(w *world) {
+		r := w.add("c")
+		w.want(r, confirmed...)
+		w.wires.set(errors.New("refused"), 0)
+		w.wires.cut()
+		time.Sleep(10 * time.Minute)
+		w.want(r, lost...)
+		if w.feed.Up() {
+			t.Error("up")
+		}
+		late := &recorder{}
+		start := time.Now()
+		if err := w.feed.Add(ctx, "late", late); err == nil || time.Since(start) != time.Second {
+			t.Errorf("added after %v: %v", time.Since(start), err)
+		}
+		w.quiet(late)
+		w.wires.set(nil, 0)
+		w.want(r, confirmed...)
+		w.want(late, confirmed...)
+		if !w.feed.Up() {
+			t.Error("not up")
+		}
+		time.Sleep(time.Minute)
+		w.quiet(r)
+	})
+}
+
+// TestADeadConnectionIsNoticedByTheHeartbeat though nothing ever tells of it.
+func TestADeadConnectionIsNoticedByTheHeartbeat(t *testing.T) {
+	for _, o := range []Options{
+		{},
+		{Heartbeat: 500 * time.Millisecond, Timeout: 200 * time.Millisecond},
+		{Heartbeat: time.Second, Timeout: 2 * time.Second},
+	} {
+		t.Run(fmt.Sprint(o.Heartbeat, o.Timeout), func(t *testing.T) {
+			bubble(t, o, func(w *world) {
+				r := w.add("c")
+				w.want(r, confirmed...)
+				limit := w.feed.opts.Heartbeat + w.feed.opts.Timeout
+				w.wires.numb()
+				time.Sleep(limit)
+				synctest.Wait()
+				if got := r.events(); len(got) < 2 || !slices.Equal(got[:2], lost) {
+					t.Fatalf("after %v told %q", limit, got)
+				}
+				w.want(r, slices.Concat(lost, confirmed)...)
+				w.publish("c", keys("k"))
+				w.want(r, "changed k")
+			})
+		})
+	}
+}
+
+func TestRemoveEndsTheMessages(t *testing.T) {
+	bubble(t, Options{}, func(w *world) {
+		gone, stays := w.add("gone"), w.add("stays")
+		w.want(gone, confirmed...)
+		w.want(stays, confirmed...)
+		w.feed.Remove(ctx, "gone")
+		w.publish("gone", keys("k"))
+		w.publish("gone", "bad")
+		w.publish("stays", keys("k"))
+		w.want(stays, "changed k")
+		w.wires.cut()
+		w.want(stays, slices.Concat(lost, confirmed)...)
+		time.Sleep(time.Minute)
+		w.quiet(gone)
+		if n, err := w.raw.Do(ctx, w.raw.B().PubsubNumsub().Channel("gone").Build()).AsMap(); err != nil {
+			t.Error(err)
+		} else if m := n["gone"]; m.String() == "1" {
+			t.Error("redis still sends it")
+		}
+		again := w.add("gone")
+		w.want(again, confirmed...)
+		w.publish("gone", keys("k"))
+		w.want(again, "changed k")
+		w.quiet(gone)
+		w.feed.Remove(ctx, "never there")
+	})
+}
+
+func TestAChannelHasOneHandler(t *testing.T) {
+	bubble(t, Options{}, func(w *world) {
+		r := w.add("c")
+		w.want(r, confirmed...)
+		if err := w.feed.Add(ctx, "c", &recorder{}); err == nil {
+			t.Error("added twice")
+		}
+		w.publish("c", keys("k"))
+		w.want(r, "changed k")
+	})
+}
+
+// TestARemoveThatCrossesAnAddIsNoticed: its unsubscription comes after the new
+// handler was confirmed.
+func TestARemoveThatCrossesAnAddIsNoticed(t *testing.T) {
+	bubble(t, Options{}, func(w *world) {
+		r := w.add("c")
+		w.want(r, confirmed...)
+		w.feed.tell(ctx, change{"c", false})
+		time.Sleep(6 * time.Second)
+		w.want(r, slices.Concat(lost, confirmed)...)
+		w.publish("c", keys("k"))
+		w.want(r, "changed k")
+	})
+}
+
+func TestAddObeysItsContext(t *testing.T) {
+	bubble(t, Options{}, func(w *world) {
+		w.wires.set(errors.New("refused"), 0)
+		w.wires.cut()
+		time.Sleep(time.Second)
+		own, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
+		defer cancel()
+		start := time.Now()
+		if err := w.feed.Add(own, "c", &recorder{}); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 10*time.Millisecond {
+			t.Errorf("after %v: %v", time.Since(start), err)
+		}
+	})
+}
+
+// TestCloseEndsEverything: the bubble ends only when each goroutine has.
+func TestCloseEndsEverything(t *testing.T) {
+	for name, before := range map[string]func(w *world){
+		"at once":          func(*world) {},
+		"subscribed":       func(w *world) { w.add("c") },
+		"just cut":         func(w *world) { w.add("c"); w.wires.cut() },
+		"dead":             func(w *world) { w.add("c"); w.wires.numb() },
+		"away":             func(w *world) { w.wires.set(net.ErrClosed, 0); w.wires.cut(); time.Sleep(time.Minute) },
+		"slowly connected": func(w *world) { w.wires.set(nil, time.Second); w.wires.cut(); time.Sleep(1500 * time.Millisecond) },
+		"without a client": func(w *world) { w.client.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, Options{}, func(w *world) {
+				before(w)
+				w.feed.Close()
+				w.feed.Close()
+			})
+		})
+	}
+}
+
+func TestOverRealServers(t *testing.T) {
+	for name, start := range map[string]func(testing.TB) *redistest.Server{
+		"redis":   func(t testing.TB) *redistest.Server { return redistest.Start(t) },
+		"cluster": redistest.StartCluster,
+	} {
+		t.Run(name, func(t *testing.T) {
+			server := start(t)
+			w := newWorld(t, Options{Timeout: 20 * time.Second}, nil, l1.Options{Addresses: []string{server.Addr}, CommandTimeout: 20 * time.Second},
+				func(ctx context.Context, addr string, d *net.Dialer) (net.Conn, error) {
+					return d.DialContext(ctx, "tcp", addr)
+				})
+			a, b := w.add("{}a"), w.add("b")
+			w.want(a, confirmed...)
+			w.want(b, confirmed...)
+			w.publish("{}a", keys("k", "l"))
+			w.want(a, "changed k,l")
+			w.publish("b", "bad")
+			w.want(b, "reset frame")
+			for range 2 {
+				if n, err := w.raw.Do(ctx, w.raw.B().Arbitrary("CLIENT", "KILL", "TYPE", "pubsub").Build()).AsInt64(); err != nil || n != 1 {
+					t.Fatalf("killed %d: %v", n, err)
+				}
+				w.want(a, slices.Concat(lost, confirmed)...)
+				w.want(b, slices.Concat(lost, confirmed)...)
+			}
+			w.feed.Remove(ctx, "b")
+			w.publish("b", keys("x"))
+			w.publish("{}a", keys("k"))
+			w.want(a, "changed k")
+			w.quiet(b)
+		})
+	}
+}
