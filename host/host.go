@@ -20,6 +20,7 @@ import (
 	"net/http"
 	"os"
 	"strings"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -65,7 +66,7 @@ type Options struct {
 func Open(ctx context.Context, cfg *config.Config, o Options) (*Host, error) {
 	h := &Host{cfg: cfg, log: o.Logger, tenants: map[string]*tenant{}, metrics: admin.NewMetrics(o.Version)}
 	if err := h.open(ctx); err != nil {
-		return nil, errors.Join(err, h.Close(ctx))
+		return nil, errors.Join(err, h.Close(context.WithoutCancel(ctx)))
 	}
 	return h, nil
 }
@@ -74,25 +75,16 @@ func (h *Host) open(ctx context.Context) (err error) {
 	if h.listener, err = listen(h.cfg.Listen.HTTP.Address); err != nil {
 		return err
 	}
-	opened := map[string]loaders.Loader{}
-	for _, ns := range h.cfg.Namespaces { // before Redis: a broken loader is a fault of the configuration
-		if opened[ns.Name], err = openLoader(ctx, ns, h.log); err != nil {
-			closeLoaders(opened)
-			return err
-		}
+	opened, err := openLoaders(ctx, h.cfg, h.log) // before Redis: a broken loader is a fault of the configuration
+	if err != nil {
+		return err
 	}
 	if err := h.openRedis(); err != nil {
 		closeLoaders(opened)
 		return err
 	}
-	for _, ns := range h.cfg.Namespaces {
-		t, err := h.openTenant(ctx, ns, opened[ns.Name])
-		if err != nil {
-			closeLoaders(opened)
-			return err
-		}
-		delete(opened, ns.Name)
-		h.tenants[ns.Name] = t
+	if err := h.openTenants(ctx, opened); err != nil {
+		return err
 	}
 	h.metrics.Health(h.health)
 	h.server = &http.Server{
@@ -104,6 +96,26 @@ func (h *Host) open(ctx context.Context) (err error) {
 		ErrorLog:          slog.NewLogLogger(h.log.Handler(), slog.LevelDebug),
 	}
 	return nil
+}
+
+// openTenants opens the namespaces side by side: without a Redis each waits for
+// one as long as a command may take. It takes the loaders over.
+func (h *Host) openTenants(ctx context.Context, opened map[string]loaders.Loader) error {
+	tenants := make([]*tenant, len(h.cfg.Namespaces))
+	errs := make([]error, len(tenants))
+	var opening sync.WaitGroup
+	for i, ns := range h.cfg.Namespaces {
+		opening.Go(func() { tenants[i], errs[i] = h.openTenant(ctx, ns, opened[ns.Name]) })
+	}
+	opening.Wait()
+	for i, ns := range h.cfg.Namespaces {
+		if errs[i] == nil {
+			h.tenants[ns.Name] = tenants[i]
+			delete(opened, ns.Name)
+		}
+	}
+	closeLoaders(opened) // those of namespaces that could not be opened
+	return errors.Join(errs...)
 }
 
 func listen(address string) (net.Listener, error) {
@@ -284,9 +296,7 @@ func (h *Host) Close(ctx context.Context) error {
 			errs = append(errs, err)
 		}
 	}
-	for _, t := range h.tenants {
-		errs = append(errs, t.close(ctx))
-	}
+	errs = append(errs, h.closeTenants(ctx)...)
 	if h.feed != nil {
 		h.feed.Close()
 	}
@@ -297,4 +307,18 @@ func (h *Host) Close(ctx context.Context) error {
 		h.embedded.Close()
 	}
 	return errors.Join(errs...)
+}
+
+// closeTenants closes them side by side, so that each has all of ctx's time.
+func (h *Host) closeTenants(ctx context.Context) []error {
+	errs := make([]error, len(h.tenants))
+	var closing sync.WaitGroup
+	i := 0
+	for _, t := range h.tenants {
+		result := &errs[i]
+		closing.Go(func() { *result = t.close(ctx) })
+		i++
+	}
+	closing.Wait()
+	return errs
 }

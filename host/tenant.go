@@ -51,6 +51,22 @@ func openLoader(ctx context.Context, ns config.Namespace, log *slog.Logger) (loa
 	return opened, nil
 }
 
+// openLoaders opens every namespace's loader, or none and says all that is wrong.
+func openLoaders(ctx context.Context, cfg *config.Config, log *slog.Logger) (map[string]loaders.Loader, error) {
+	opened := map[string]loaders.Loader{}
+	var errs []error
+	for _, ns := range cfg.Namespaces {
+		l, err := openLoader(ctx, ns, log)
+		opened[ns.Name] = l
+		errs = append(errs, err)
+	}
+	if err := errors.Join(errs...); err != nil {
+		closeLoaders(opened)
+		return nil, err
+	}
+	return opened, nil
+}
+
 func closeLoaders(opened map[string]loaders.Loader) {
 	for _, l := range opened {
 		if l != nil {
@@ -79,12 +95,22 @@ func (h *Host) openTenant(ctx context.Context, ns config.Namespace, l loaders.Lo
 	}}, nil
 }
 
+// close waits for what is under way until ctx ends; what runs then ends with the
+// process.
 func (t *tenant) close(ctx context.Context) error {
 	err := t.cache.Close(ctx)
-	if t.loader != nil {
-		if closeErr := t.loader.Close(); closeErr != nil {
+	if t.loader == nil {
+		return err
+	}
+	closed := make(chan error, 1)
+	go func() { closed <- t.loader.Close() }()
+	select {
+	case closeErr := <-closed:
+		if closeErr != nil {
 			err = errors.Join(err, fmt.Errorf("close loader: %w", closeErr))
 		}
+	case <-ctx.Done():
+		err = errors.Join(err, fmt.Errorf("close loader of %s: calls still under way: %w", t.api.Name, ctx.Err()))
 	}
 	return err
 }
@@ -96,16 +122,9 @@ var ErrRedis = errors.New("redis cannot be reached")
 // tried under its limits and, unless offline, Redis runs a script. It reports
 // every loader that is broken.
 func Check(ctx context.Context, cfg *config.Config, log *slog.Logger, offline bool) error {
-	var errs []error
-	for _, ns := range cfg.Namespaces {
-		l, err := openLoader(ctx, ns, log)
-		if err != nil {
-			errs = append(errs, err)
-		} else if l != nil {
-			errs = append(errs, l.Close())
-		}
-	}
-	if err := errors.Join(errs...); err != nil || offline || cfg.Redis.Embedded() {
+	opened, err := openLoaders(ctx, cfg, log)
+	closeLoaders(opened)
+	if err != nil || offline || cfg.Redis.Embedded() {
 		return err
 	}
 	options, err := redisOptions(cfg.Redis, log)

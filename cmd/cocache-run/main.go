@@ -9,20 +9,19 @@ import (
 )
 
 func main() {
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, os.Interrupt)
-	context.AfterFunc(ctx, func() { forceOnSecond(stop) })
+	ctx, end := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2) // one channel for both: between two, a signal could be lost
+	signal.Notify(signals, syscall.SIGTERM, os.Interrupt)
+	go obey(signals, end)
 	os.Exit(run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
 }
 
-// forceOnSecond lets a second signal end the process at once, with 128 + its
-// number.
-func forceOnSecond(stop func()) {
-	stop() // the first signal has been taken
-	second := make(chan os.Signal, 1)
-	signal.Notify(second, syscall.SIGTERM, os.Interrupt)
-	go func() {
-		if sig, ok := (<-second).(syscall.Signal); ok {
-			os.Exit(128 + int(sig))
-		}
-	}()
+// obey drains at the first signal, and at the second ends the process at once,
+// with 128 + its number.
+func obey(signals <-chan os.Signal, drain func()) {
+	<-signals
+	drain()
+	if sig, ok := (<-signals).(syscall.Signal); ok {
+		os.Exit(128 + int(sig))
+	}
 }

@@ -117,8 +117,12 @@ func (s serve) Run(ctx context.Context, io *streams) error {
 	}
 	log := s.logger(io)
 	h, err := host.Open(ctx, cfg, host.Options{Logger: log, Version: buildVersion().Version})
-	if err != nil {
-		return openFailed(err)
+	switch {
+	case ctx.Err() != nil && err != nil: // asked to end, which no loader is to blame for
+		log.Info("ended before it served")
+		return nil
+	case err != nil:
+		return openFailed(ctx, err)
 	}
 	err = h.Run(ctx)
 	closing, cancel := context.WithTimeout(context.WithoutCancel(ctx), closeTimeout)
@@ -134,10 +138,10 @@ func (s serve) Run(ctx context.Context, io *streams) error {
 const closeTimeout = 5 * time.Second
 
 // openFailed gives a loader that cannot run the exit code of a refused
-// configuration.
-func openFailed(err error) error {
+// configuration, unless a signal cut it short.
+func openFailed(ctx context.Context, err error) error {
 	var broken *host.LoaderError
-	if errors.As(err, &broken) {
+	if ctx.Err() == nil && errors.As(err, &broken) {
 		return &exit{exitConfig, err}
 	}
 	return err
@@ -171,7 +175,7 @@ func (v validate) Run(ctx context.Context, io *streams) error {
 	case errors.Is(err, host.ErrRedis):
 		err = &exit{exitUnavailable, err}
 	case err != nil:
-		err = openFailed(err)
+		err = openFailed(ctx, err)
 	}
 	if !v.JSON {
 		if err == nil {

@@ -1,0 +1,6 @@
+//go:build race
+
+package script
+
+// The binary is built as the test is.
+var raceFlags = []string{"-race"}
