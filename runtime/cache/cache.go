@@ -89,6 +89,8 @@ type Cache struct {
 	tasks  sync.WaitGroup // Add under mu while not closed
 	stop   context.CancelFunc
 	life   context.Context // ends with Close: background work stops
+	kill   context.CancelFunc
+	loads  context.Context // ends when Close has waited long enough: loads stop
 }
 
 // New opens a namespace: it subscribes to its invalidations, waiting a command
@@ -117,6 +119,7 @@ func New(ctx context.Context, o Options) (*Cache, error) {
 		places: newPlaces(p.Loads),
 	}
 	c.life, c.stop = context.WithCancel(context.Background())
+	c.loads, c.kill = context.WithCancel(context.Background())
 	if err := c.open(ctx); err != nil {
 		c.Close(ctx)
 		return nil, fmt.Errorf("open namespace %s: %w", o.Name, err)
@@ -138,7 +141,8 @@ func (c *Cache) open(ctx context.Context) error {
 }
 
 // Close stops the background work, waits until ctx ends for what is under way,
-// and gives up the subscription.
+// and gives up the subscription. Loads that are still running then are cut
+// short, so that their leases do not outlive them.
 func (c *Cache) Close(ctx context.Context) error {
 	c.mu.Lock()
 	c.closed = true
@@ -151,11 +155,21 @@ func (c *Cache) Close(ctx context.Context) error {
 	case <-idle:
 	case <-ctx.Done():
 		err = fmt.Errorf("close namespace %s: loads still under way: %w", c.name, ctx.Err())
+		c.kill()
+		select {
+		case <-idle:
+		case <-time.After(closeGrace):
+		}
 	}
+	c.kill()
 	c.feed.Remove(context.WithoutCancel(ctx), c.l1.Channel())
 	c.l2.Close()
 	return err
 }
+
+// closeGrace is the time of a load that was cut short to end, and of its lease
+// to be released.
+const closeGrace = time.Second
 
 // start runs task on a goroutine that Close waits for; false when closed.
 func (c *Cache) start(task func()) bool {

@@ -229,3 +229,26 @@ func TestFeedDown(t *testing.T) {
 		}
 	})
 }
+
+// A Close that has waited long enough cuts loads short and gives their leases
+// back (I5).
+func TestCloseReleasesLeases(t *testing.T) {
+	bubble(t, func(w *world) {
+		w.source.set("k", "v")
+		a := w.instance(func(o *cache.Options) { o.Policy.LeaseTTL = time.Hour })
+		defer w.source.hold("k")()
+		answer := async(a, "k")
+		synctest.Wait()
+		limit, cancel := context.WithTimeout(ctx, time.Second)
+		defer cancel()
+		if err := a.Close(limit); err == nil {
+			t.Error("Close did not say that a load was under way")
+		}
+		if raw := w.raw("k"); raw != "" {
+			t.Errorf("L1 holds %q", raw)
+		}
+		if found := <-answer; found.Kind != cache.Unknown {
+			t.Errorf("the reader got %+v", found)
+		}
+	})
+}

@@ -173,6 +173,7 @@ func within[T any](r *read, ctx context.Context, overdue func(), load func(conte
 	timeout := r.policy.Loads.Timeout
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	defer context.AfterFunc(r.loads, cancel)()
 	type answer struct {
 		value T
 		err   error
@@ -186,7 +187,7 @@ func within[T any](r *read, ctx context.Context, overdue func(), load func(conte
 	defer timer.Stop()
 	select {
 	case a := <-answers:
-		if a.err != nil && ctx.Err() != nil && !isLoaderFailure(a.err) {
+		if a.err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded) && !isLoaderFailure(a.err) {
 			a.err = fmt.Errorf("%w: %w", errOverdue, a.err)
 			r.overdue()
 			overdue()

@@ -54,7 +54,8 @@ type Client struct {
 	opts    Options
 	conn    atomic.Pointer[connection]
 	clock   clock
-	ready   chan struct{} // closed once connected
+	ready   chan struct{}         // closed once connected
+	trouble atomic.Pointer[error] // why the last try to connect failed
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
 }
@@ -119,6 +120,7 @@ func (c *Client) connect(ctx context.Context, first chan struct{}) {
 		if err == nil {
 			return
 		}
+		c.trouble.Store(&err)
 		if try == 1 {
 			c.opts.Logger.Warn("redis cannot be reached, trying on", "addresses", c.opts.Addresses, "error", err)
 		}
@@ -129,6 +131,14 @@ func (c *Client) connect(ctx context.Context, first chan struct{}) {
 			pause = min(2*pause, lastRetry)
 		}
 	}
+}
+
+// away is ErrAway with the reason, where one is known.
+func (c *Client) away() error {
+	if why := c.trouble.Load(); why != nil {
+		return fmt.Errorf("%w: %w", ErrAway, *why)
+	}
+	return ErrAway
 }
 
 func (c *Client) dialClient(ctx context.Context) (*connection, error) {
@@ -191,7 +201,7 @@ func (c *Client) dial(ctx context.Context, address string, d *net.Dialer, tlsCon
 func (c *Client) Probe(ctx context.Context) error {
 	conn := c.conn.Load()
 	if conn == nil {
-		return ErrAway
+		return c.away()
 	}
 	return c.probe(ctx, conn)
 }
@@ -214,7 +224,7 @@ func (c *Client) probe(ctx context.Context, conn *connection) error {
 func (c *Client) Subscriber() (rueidis.DedicatedClient, func(), error) {
 	conn := c.conn.Load()
 	if conn == nil {
-		return nil, nil, ErrAway
+		return nil, nil, c.away()
 	}
 	d, cancel := conn.Dedicate()
 	return d, cancel, nil

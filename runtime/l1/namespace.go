@@ -217,7 +217,7 @@ func (n *Namespace) Invalidate(ctx context.Context, keys []string) []error {
 func (n *Namespace) Announce(ctx context.Context) error {
 	conn := n.client.conn.Load()
 	if conn == nil {
-		return failure("publish", ErrAway)
+		return failure("publish", n.client.away())
 	}
 	ctx, cancel := context.WithTimeout(ctx, n.client.opts.CommandTimeout)
 	defer cancel()

@@ -93,7 +93,7 @@ func (c *Client) do(ctx context.Context, calls ...call) ([]reply, []error) {
 	defer cancel()
 	conn := c.conn.Load()
 	if conn == nil {
-		return make([]reply, len(calls)), failures(calls, ErrAway)
+		return make([]reply, len(calls)), failures(calls, c.away())
 	}
 	if ctx.Err() != nil {
 		return make([]reply, len(calls)), failures(calls, notSent(ctx))
