@@ -144,7 +144,12 @@ type read struct {
 }
 
 // through reads L1, asking for the lease, until there is an answer (steps 3-8).
+// Whether an invalidation of the key is pending is asked after the stamp was
+// taken: one that is queued later bumps it.
 func (r *read) through() (Lookup, error) {
+	if r.pending.of(r.key) != nil {
+		return r.pastL1()
+	}
 	var wait leaseWait
 	for {
 		sent := r.l2.Now()
@@ -293,10 +298,28 @@ func (r *read) redisDown(err error) (Lookup, error) {
 		return Lookup{}, context.Cause(r.ctx)
 	}
 	if r.loader == nil || r.policy.ReadFailure == policy.Error {
-		return Lookup{}, &ReadError{err}
+		return r.unknown(err)
 	}
 	r.log.Debug("reading without redis", "error", err)
 	return r.bypass(RedisDown)
+}
+
+// unknown is the answer of a read that could learn nothing; nothing is
+// remembered of it.
+func (c *Cache) unknown(err error) (Lookup, error) {
+	if c.policy.UnknownRead == policy.AbsentUnknown {
+		return Lookup{Kind: Absent}, nil
+	}
+	return Lookup{}, &ReadError{err}
+}
+
+// pastL1 reads a key whose value in L1 may be one that this instance has
+// invalidated.
+func (r *read) pastL1() (Lookup, error) {
+	if r.loader == nil {
+		return r.unknown(errPending)
+	}
+	return r.bypass(PendingInvalidation)
 }
 
 // reclaim turns content that nobody can read into a lease (step 7).
@@ -333,10 +356,13 @@ func (c *Cache) peek(ctx context.Context, key string) (Lookup, error) {
 		return Lookup{}, err
 	}
 	r := read{Cache: c, ctx: ctx, key: key, noted: c.stamps.Note(key)}
+	if c.pending.of(key) != nil {
+		return c.unknown(errPending)
+	}
 	sent := c.l2.Now()
 	reading, err := c.l1.Read(ctx, key, l1.Ask{})
 	if err != nil {
-		return Lookup{}, &ReadError{err}
+		return c.unknown(err)
 	}
 	if c.understood(reading) != l1.Hit {
 		return Lookup{Kind: Unpopulated}, nil

@@ -20,6 +20,9 @@ func (c *Cache) startRefresh(key string, copy *l2.Copy) {
 func (c *Cache) refresh(key string, copy *l2.Copy) {
 	r := read{Cache: c, ctx: c.life, key: key, noted: c.stamps.Note(key),
 		begin: func() bool { return c.life.Err() == nil }, overdue: func() {}}
+	if c.pending.of(key) != nil {
+		return // L1 may hold what was invalidated
+	}
 	sent := c.l2.Now()
 	reading, err := c.l1.Read(c.life, key, l1.Ask{LeaseTTL: c.policy.LeaseTTL, RefreshWindow: c.policy.RefreshWindow})
 	switch {
