@@ -118,7 +118,7 @@ func (c *Cache) flyAll(flights []*flight.Flight[result]) {
 		}
 	}
 	sent := c.l2.Now()
-	for i, o := range c.l1.ReadAll(ctx, keys, c.ask()) {
+	for i, o := range c.l1.ReadAll(ctx, keys, c.ask(c.loader)) {
 		if leads[i].settle(o, sent) {
 			missing = append(missing, leads[i])
 		}
@@ -137,7 +137,7 @@ func (c *Cache) flyAll(flights []*flight.Flight[result]) {
 // be loaded. A key leased elsewhere is loaded without waiting.
 func (l *lead) settle(o l1.Outcome, sent l2.Instant) (missing bool) {
 	switch {
-	case o.Err != nil && (l.loader == nil || l.policy.ReadFailure == policy.Error):
+	case o.Err != nil && (l.source == nil || l.policy.ReadFailure == policy.Error):
 		l.finish(l.unknown(o.Err))
 		return false
 	case o.Err != nil:
@@ -163,7 +163,7 @@ func (l *lead) settle(o l1.Outcome, sent l2.Instant) (missing bool) {
 		}
 		return false
 	}
-	if l.loader == nil {
+	if l.source == nil {
 		l.finish(Lookup{Kind: Unpopulated}, nil)
 		return false
 	}
