@@ -159,6 +159,8 @@ var (
 	writesDesc    = desc("cocache_writes_total", "Writes by operation and outcome.", "op", "outcome")
 	refreshesDesc = desc("cocache_refreshes_total", "Background refreshes by outcome.", "outcome")
 	resetsDesc    = desc("cocache_resets_total", "Times that L2 was emptied, by cause.", "cause")
+	droppedDesc   = desc("cocache_invalidations_dropped_total", "Invalidations given up; other instances may serve the old value.")
+	pendingDesc   = desc("cocache_invalidations_pending", "Failed invalidations that are tried again.")
 	messagesDesc  = desc("cocache_invalidations_total", "Invalidation messages.", "direction")
 	inFlightDesc  = desc("cocache_loads_in_flight", "Loader calls under way.")
 	queueDesc     = desc("cocache_load_queue_length", "Loads that wait for a place.")
@@ -190,9 +192,11 @@ func collect(out chan<- prometheus.Metric, namespace string, s cache.Stats) {
 			send(group.desc, prometheus.CounterValue, float64(n), word)
 		}
 	}
+	send(droppedDesc, prometheus.CounterValue, float64(s.Dropped))
 	send(evictedDesc, prometheus.CounterValue, float64(s.L2Evictions))
 	for d, n := range map[*prometheus.Desc]float64{
 		inFlightDesc: float64(s.LoadsInFlight), queueDesc: float64(s.LoadsQueued), waitersDesc: float64(s.Waiters),
+		pendingDesc: float64(s.Pending),
 		entriesDesc: float64(s.L2Entries), bytesDesc: float64(s.L2Bytes),
 	} {
 		send(d, prometheus.GaugeValue, n)

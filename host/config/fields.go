@@ -181,6 +181,10 @@ func policyFields(p *policy.Policy) section {
 		})},
 		{name: "read-failure", doc: "when Redis fails a read: load without it, or tell the caller",
 			value: word(&p.ReadFailure, string(policy.Degrade), string(policy.Error))},
+		{name: "invalidate-failure", doc: "when Redis fails an invalidation: try again in the background, or tell the caller",
+			value: word(&p.InvalidateFailure, string(policy.Retry), string(policy.Error))},
+		{name: "unknown-read", doc: "answer of a read that could learn nothing: an error, or absent",
+			value: word(&p.UnknownRead, string(policy.ErrorUnknown), string(policy.AbsentUnknown))},
 		{name: "codec", doc: "what a value is, in Redis and on the wire", value: word(&p.Codec,
 			string(policy.JSON), string(policy.String), string(policy.Msgpack), string(policy.Raw))},
 	}

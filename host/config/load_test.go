@@ -88,7 +88,7 @@ func TestFull(t *testing.T) {
 					Disabled: true, MaxAge: 2 * time.Minute, DegradedMaxAge: 3 * time.Second, MaxEntries: 5, MaxBytes: 1 << 20,
 				},
 				Loads:       policy.Loads{Timeout: 10 * time.Second, MaxConcurrent: 3, MaxQueued: 4, QueueWait: 6 * time.Second},
-				ReadFailure: policy.Error, Codec: policy.Msgpack, Limits: limits,
+				ReadFailure: policy.Error, InvalidateFailure: policy.Error, UnknownRead: policy.AbsentUnknown, Codec: policy.Msgpack, Limits: limits,
 			}, Loader: &Loader{
 				Engine: Wasm, File: "testdata/good/users.wasm", Name: "users.wasm",
 				Source: []byte("\x00asm\x01\x00\x00\x00"), SHA256: wasmSum,

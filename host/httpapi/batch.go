@@ -208,13 +208,14 @@ func (c *call) batchInvalidate() *problem {
 	if refused != nil {
 		return refused
 	}
-	var errs []error
-	if len(keys) > 0 {
-		errs = c.space.Cache.InvalidateAll(c.writing(), bytesOf(keys))
-	}
+	gone := c.space.Cache.InvalidateAll(c.writing(), bytesOf(keys))
 	out := c.startItems()
 	for i, key := range keys {
-		out.item(c.written(key, errs[i]), "", "")
+		item := c.written(key, gone[i].Err)
+		if gone[i].Queued {
+			item.Status = http.StatusAccepted
+		}
+		out.item(item, "", "")
 	}
 	out.end()
 	return nil

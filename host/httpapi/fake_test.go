@@ -71,15 +71,15 @@ func (f *fake) Put(_ context.Context, key string, value []byte, o cache.PutOptio
 	return f.err
 }
 
-func (f *fake) InvalidateAll(_ context.Context, keys []string) []error {
+func (f *fake) InvalidateAll(_ context.Context, keys []string) []cache.Invalidation {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	errs := make([]error, len(keys))
-	for i := range errs {
-		errs[i] = f.err
+	gone := make([]cache.Invalidation, len(keys))
+	for i := range gone {
+		gone[i].Err = f.err
 	}
 	f.gone = append(f.gone, keys...)
-	return errs
+	return gone
 }
 
 // directory has namespaces by name.

@@ -28,7 +28,7 @@ type Cache interface {
 	Peek(ctx context.Context, key string) (cache.Lookup, error)
 	GetAll(ctx context.Context, keys []string) []cache.Item
 	Put(ctx context.Context, key string, value []byte, o cache.PutOptions) error
-	InvalidateAll(ctx context.Context, keys []string) []error
+	InvalidateAll(ctx context.Context, keys []string) []cache.Invalidation
 }
 
 // Namespace is one name below /v1/namespaces. It is not changed once a

@@ -91,7 +91,7 @@ func (c *call) put() *problem {
 	if err := c.space.Cache.Put(c.writing(), c.key, value, options); err != nil {
 		return faultOf(c.writing(), err)
 	}
-	c.noContent()
+	c.empty(http.StatusNoContent)
 	return nil
 }
 
@@ -124,12 +124,17 @@ func invalidTTL(err error) *problem {
 	return &problem{status: http.StatusBadRequest, code: "invalid-ttl", detail: err.Error()}
 }
 
-// delete invalidates the key, held or not.
+// delete invalidates the key, held or not; 202 when Redis could not be told yet.
 func (c *call) delete() *problem {
-	if err := c.space.Cache.InvalidateAll(c.writing(), []string{c.key})[0]; err != nil {
-		return faultOf(c.writing(), err)
+	gone := c.space.Cache.InvalidateAll(c.writing(), []string{c.key})[0]
+	switch {
+	case gone.Err != nil:
+		return faultOf(c.writing(), gone.Err)
+	case gone.Queued:
+		c.empty(http.StatusAccepted)
+	default:
+		c.empty(http.StatusNoContent)
 	}
-	c.noContent()
 	return nil
 }
 
@@ -137,8 +142,9 @@ func (c *call) delete() *problem {
 // carried out though the client goes away. Redis's own time limit bounds it.
 func (c *call) writing() context.Context { return context.WithoutCancel(c.r.Context()) }
 
-func (c *call) noContent() {
+// empty answers a write that has nothing to say but its status.
+func (c *call) empty(status int) {
 	c.w.Header().Set("X-Content-Type-Options", "nosniff")
-	c.status = http.StatusNoContent
-	c.w.WriteHeader(http.StatusNoContent)
+	c.status = status
+	c.w.WriteHeader(status)
 }

@@ -102,15 +102,23 @@ func (l *lead) finish(found Lookup, err error) { l.flights.Finish(l.flight, resu
 // flyAll leads the flights of a batch: stamps after the last registration and
 // before the read, then one read of L1, then one load of what is missing.
 func (c *Cache) flyAll(flights []*flight.Flight[result]) {
-	leads, keys := make([]*lead, len(flights)), make([]string, len(flights))
-	for i, f := range flights {
-		keys[i] = f.Key
-		leads[i] = &lead{flight: f, read: c.readFor(f)}
-	}
 	ctx := context.WithoutCancel(flights[0].Context()) // one caller led them all
+	var leads, missing []*lead
+	var keys []string
+	for _, f := range flights {
+		l := &lead{flight: f, read: c.readFor(f)}
+		switch {
+		case c.pending.of(f.Key) == nil:
+			leads, keys = append(leads, l), append(keys, f.Key)
+		case c.loader == nil:
+			l.finish(c.unknown(errPending))
+		default:
+			l.reason = PendingInvalidation
+			missing = append(missing, l)
+		}
+	}
 	sent := c.l2.Now()
-	var missing []*lead
-	for i, o := range c.l1.ReadAll(ctx, keys, c.ask()) {
+	for i, o := range c.l1.ReadAll(ctx, keys, c.ask(c.loader)) {
 		if leads[i].settle(o, sent) {
 			missing = append(missing, leads[i])
 		}
@@ -129,8 +137,8 @@ func (c *Cache) flyAll(flights []*flight.Flight[result]) {
 // be loaded. A key leased elsewhere is loaded without waiting.
 func (l *lead) settle(o l1.Outcome, sent l2.Instant) (missing bool) {
 	switch {
-	case o.Err != nil && (l.loader == nil || l.policy.ReadFailure == policy.Error):
-		l.finish(Lookup{}, &ReadError{o.Err})
+	case o.Err != nil && (l.source == nil || l.policy.ReadFailure == policy.Error):
+		l.finish(l.unknown(o.Err))
 		return false
 	case o.Err != nil:
 		l.reason = RedisDown
@@ -155,7 +163,7 @@ func (l *lead) settle(o l1.Outcome, sent l2.Instant) (missing bool) {
 		}
 		return false
 	}
-	if l.loader == nil {
+	if l.source == nil {
 		l.finish(Lookup{Kind: Unpopulated}, nil)
 		return false
 	}

@@ -82,6 +82,8 @@ type Cache struct {
 	flights flight.Group[result]
 	places  *places
 	feedUp  atomic.Bool
+	pending pending
+	own     own
 	counts  counts
 
 	mu     sync.Mutex
@@ -200,15 +202,17 @@ func (c *Cache) reset(cause channel.Cause) {
 type handler struct{ c *Cache }
 
 // Changed is the second half of another instance's write: bump, then evict. A
-// node's own messages say nothing new: its writer has bumped and evicted after
-// the script already.
+// node's own messages say nothing new, because its writer has bumped and
+// evicted after the script already; unless that writer did not learn whether
+// the script ran.
 func (h handler) Changed(f frame.Frame) {
-	if f.Sender == h.c.node {
-		return
+	if f.Sender != h.c.node {
+		h.c.counts.received.Add(1)
 	}
-	h.c.counts.received.Add(1)
 	for _, key := range f.Keys {
-		h.c.l2.Invalidate(key)
+		if f.Sender != h.c.node || h.c.own.counts(key) {
+			h.c.l2.Invalidate(key)
+		}
 	}
 }
 

@@ -15,6 +15,9 @@ var (
 	ErrClosed = errors.New("the namespace is closed")
 )
 
+// errPending: L1 may hold a value that this instance has invalidated.
+var errPending = errors.New("an invalidation of the key has not reached redis yet")
+
 // ReadError: Redis could not be read and nothing else may answer.
 type ReadError struct{ Err error }
 

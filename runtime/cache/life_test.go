@@ -252,3 +252,43 @@ func TestCloseReleasesLeases(t *testing.T) {
 		}
 	})
 }
+
+// A reader's own loader serves where the namespace has none, takes no answer
+// from readers who had none, and fills both tiers for everybody.
+func TestOwnLoader(t *testing.T) {
+	own := loader.Func(func(context.Context, loader.Request) (loader.Result, error) {
+		return loader.Result{Value: []byte("own")}, nil
+	})
+	external := func(o *cache.Options) { o.Loader = nil }
+	bubble(t, func(w *world) {
+		a, b := w.instance(external), w.instance(external)
+		a.get(t, "k") // remembered as unpopulated
+		if found, err := a.GetWith(ctx, "k", own); err != nil || found.Value != "own" || !found.StoredL1 {
+			t.Errorf("got %+v, %v", found, err)
+		}
+		if found := b.get(t, "k"); found.Value != "own" || found.Source != cache.FromL1 {
+			t.Errorf("b: %+v", found)
+		}
+	})
+	bubble(t, func(w *world) {
+		a := w.instance(external)
+		blocked := make(chan struct{})
+		a.stage.stageBefore("read", func() { <-blocked })
+		leader := async(a, "k") // without a loader
+		synctest.Wait()
+		joined := make(chan cache.Lookup, 1)
+		go func() {
+			found, _ := a.GetWith(ctx, "k", own)
+			joined <- found
+		}()
+		synctest.Wait()
+		w.redis.Close()
+		close(blocked)
+		if found := <-leader; found.Kind != cache.Unknown {
+			t.Errorf("the leader got %+v", found)
+		}
+		if found := <-joined; found.Value != "own" || found.Degraded != cache.RedisDown {
+			t.Errorf("the reader with a loader got %+v", found)
+		}
+	})
+}

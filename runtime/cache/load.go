@@ -38,7 +38,7 @@ func (r *read) load(token entry.Token) (Lookup, error) {
 // bypass loads without L1 and keeps a degraded copy (steps 6 to 8).
 func (r *read) bypass(reason Reason) (Lookup, error) {
 	r.counts.degraded[reason].Add(1)
-	if r.loader == nil {
+	if r.source == nil {
 		return Lookup{Kind: Unpopulated}, nil
 	}
 	loaded, err := r.call(loader.Request{Key: r.key}, func() {})
@@ -156,7 +156,7 @@ func (r *read) run(req loader.Request, overdue func()) (loaded, error) {
 	}
 	began := time.Now()
 	res, err := within(r, withLoading(r.ctx, r.Cache, req.Key), overdue, func(ctx context.Context) (loader.Result, error) {
-		return r.loader.Load(ctx, req)
+		return r.source.Load(ctx, req)
 	})
 	var checked loaded
 	if err == nil {

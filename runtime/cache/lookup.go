@@ -47,9 +47,10 @@ const (
 	LeaseWait
 	NewerFormat
 	ForeignContent
+	PendingInvalidation
 )
 
-var reasonNames = [...]string{"", "redis-down", "fill-refused", "lease-wait", "newer-format", "unreadable"}
+var reasonNames = [...]string{"", "redis-down", "fill-refused", "lease-wait", "newer-format", "unreadable", "pending-invalidation"}
 
 func (r Reason) String() string { return reasonNames[r] }
 

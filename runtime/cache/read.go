@@ -20,13 +20,22 @@ import (
 // *OverloadedError, *LoadTimeoutError, *InvalidError, ErrRecursion, ErrClosed,
 // the context's, and whatever the loader returned (*loader.Error from the
 // hosted engines), unwrapped.
-func (c *Cache) Get(ctx context.Context, key string) (Lookup, error) {
-	if found, ok := c.local(key); ok {
+func (c *Cache) Get(ctx context.Context, key string) (Lookup, error) { return c.get(ctx, key, nil) }
+
+// GetWith is Get with a loader of the caller's own, which serves this read in
+// place of the namespace's. It shares a flight with other readers of the key,
+// whichever loader that has, but takes no answer from readers who had none.
+func (c *Cache) GetWith(ctx context.Context, key string, own loader.Loader) (Lookup, error) {
+	return c.get(ctx, key, own)
+}
+
+func (c *Cache) get(ctx context.Context, key string, own loader.Loader) (Lookup, error) {
+	if found, ok := c.local(key); ok && (own == nil || found.Kind != Unpopulated) {
 		c.counts.read(found)
 		return found, nil
 	}
 	began := time.Now()
-	found, err := c.miss(ctx, key)
+	found, err := c.miss(ctx, key, own)
 	c.finish(began, found, err)
 	return found, err
 }
@@ -74,19 +83,31 @@ type result struct {
 	err   error
 }
 
-// miss joins or leads the key's flight (step 2) and waits for it.
-func (c *Cache) miss(ctx context.Context, key string) (Lookup, error) {
+// miss joins or leads the key's flight (step 2) and waits for it. A reader with
+// its own loader goes on until it led, or joined one that had any.
+func (c *Cache) miss(ctx context.Context, key string, own loader.Loader) (Lookup, error) {
 	if err := c.checkKey(key); err != nil {
 		return Lookup{}, err
 	}
 	if loading(ctx, c, key) {
 		return Lookup{}, ErrRecursion
 	}
-	f, leads := c.flights.Join(ctx, key, c.stamps.Note(key))
-	if leads && !c.start(func() { c.fly(f) }) {
-		c.flights.Finish(f, result{err: ErrClosed})
+	for {
+		f, leads := c.flights.Join(ctx, key, c.stamps.Note(key))
+		if leads && !c.start(func() { c.fly(f, own) }) {
+			c.flights.Finish(f, result{err: ErrClosed})
+		}
+		found, err := c.wait(ctx, f, !leads)
+		if leads || own == nil || !nothingKnown(found, err) {
+			return found, err
+		}
 	}
-	return c.wait(ctx, f, !leads)
+}
+
+// nothingKnown: the answer of a read that had no loader.
+func nothingKnown(found Lookup, err error) bool {
+	var unreadable *ReadError
+	return errors.As(err, &unreadable) || err == nil && found.Source == FromNone
 }
 
 func (c *Cache) checkKey(key string) error {
@@ -116,8 +137,11 @@ func (c *Cache) wait(ctx context.Context, f *flight.Flight[result], joined bool)
 }
 
 // fly leads a flight and publishes its result once it is off the register.
-func (c *Cache) fly(f *flight.Flight[result]) {
+func (c *Cache) fly(f *flight.Flight[result], own loader.Loader) {
 	r := c.readFor(f)
+	if own != nil {
+		r.source = own
+	}
 	found, err := r.through()
 	c.flights.Finish(f, result{found, err})
 }
@@ -126,7 +150,7 @@ func (c *Cache) fly(f *flight.Flight[result]) {
 func (c *Cache) readFor(f *flight.Flight[result]) read {
 	noted := c.stamps.Note(f.Key)
 	c.flights.Stamped(f, noted)
-	return read{Cache: c, ctx: f.Context(), key: f.Key, noted: noted,
+	return read{Cache: c, source: c.loader, ctx: f.Context(), key: f.Key, noted: noted,
 		begin:   func() bool { return c.flights.Begin(f) },
 		overdue: func() { c.flights.Overdue(f) },
 	}
@@ -135,6 +159,7 @@ func (c *Cache) readFor(f *flight.Flight[result]) read {
 // read is one key's way through the tiers.
 type read struct {
 	*Cache
+	source  loader.Loader // nil: none
 	ctx     context.Context
 	key     string
 	noted   stamp.Stamp
@@ -144,11 +169,16 @@ type read struct {
 }
 
 // through reads L1, asking for the lease, until there is an answer (steps 3-8).
+// Whether an invalidation of the key is pending is asked after the stamp was
+// taken: one that is queued later bumps it.
 func (r *read) through() (Lookup, error) {
+	if r.pending.of(r.key) != nil {
+		return r.pastL1()
+	}
 	var wait leaseWait
 	for {
 		sent := r.l2.Now()
-		reading, err := r.l1.Read(r.ctx, r.key, r.ask())
+		reading, err := r.l1.Read(r.ctx, r.key, r.ask(r.source))
 		if err != nil {
 			return r.redisDown(err)
 		}
@@ -162,7 +192,7 @@ func (r *read) through() (Lookup, error) {
 			}
 			return r.load(reading.Token)
 		case l1.Held:
-			if r.loader == nil {
+			if r.source == nil {
 				return Lookup{Kind: Unpopulated}, nil
 			}
 			r.waited = true
@@ -196,8 +226,8 @@ func (c *Cache) understood(reading l1.Reading) l1.Kind {
 }
 
 // ask takes a lease only where it can be used.
-func (c *Cache) ask() l1.Ask {
-	return l1.Ask{Lease: c.loader != nil, LeaseTTL: c.policy.LeaseTTL}
+func (c *Cache) ask(source loader.Loader) l1.Ask {
+	return l1.Ask{Lease: source != nil, LeaseTTL: c.policy.LeaseTTL}
 }
 
 // leaseWait is the wait for another instance's load.
@@ -254,7 +284,7 @@ func (r *read) copyOf(reading l1.Reading, sent l2.Instant) (Lookup, *l2.Copy) {
 func (r *read) copyFor(found Lookup, kind l2.Kind, sent l2.Instant, left time.Duration) *l2.Copy {
 	copy := &l2.Copy{Kind: kind, Value: found.Value, ContentType: found.ContentType, Version: found.Version,
 		L1Until: sent.Add(left), Until: sent.Add(min(left, r.localAge()))}
-	if window := r.policy.RefreshWindow; window != policy.Off && left != Forever && left > window && r.loader != nil {
+	if window := r.policy.RefreshWindow; window != policy.Off && left != Forever && left > window && r.Cache.loader != nil {
 		copy.SetRefresh(sent.Add(left - window))
 	}
 	return copy
@@ -292,16 +322,34 @@ func (r *read) redisDown(err error) (Lookup, error) {
 	if r.ctx.Err() != nil {
 		return Lookup{}, context.Cause(r.ctx)
 	}
-	if r.loader == nil || r.policy.ReadFailure == policy.Error {
-		return Lookup{}, &ReadError{err}
+	if r.source == nil || r.policy.ReadFailure == policy.Error {
+		return r.unknown(err)
 	}
 	r.log.Debug("reading without redis", "error", err)
 	return r.bypass(RedisDown)
 }
 
+// unknown is the answer of a read that could learn nothing; nothing is
+// remembered of it.
+func (c *Cache) unknown(err error) (Lookup, error) {
+	if c.policy.UnknownRead == policy.AbsentUnknown {
+		return Lookup{Kind: Absent}, nil
+	}
+	return Lookup{}, &ReadError{err}
+}
+
+// pastL1 reads a key whose value in L1 may be one that this instance has
+// invalidated.
+func (r *read) pastL1() (Lookup, error) {
+	if r.source == nil {
+		return r.unknown(errPending)
+	}
+	return r.bypass(PendingInvalidation)
+}
+
 // reclaim turns content that nobody can read into a lease (step 7).
 func (r *read) reclaim(content string) (Lookup, error) {
-	if r.loader == nil {
+	if r.source == nil {
 		return Lookup{Kind: Unpopulated}, nil
 	}
 	token, ok, err := r.l1.Reclaim(r.ctx, r.key, content, r.policy.LeaseTTL)
@@ -333,10 +381,13 @@ func (c *Cache) peek(ctx context.Context, key string) (Lookup, error) {
 		return Lookup{}, err
 	}
 	r := read{Cache: c, ctx: ctx, key: key, noted: c.stamps.Note(key)}
+	if c.pending.of(key) != nil {
+		return c.unknown(errPending)
+	}
 	sent := c.l2.Now()
 	reading, err := c.l1.Read(ctx, key, l1.Ask{})
 	if err != nil {
-		return Lookup{}, &ReadError{err}
+		return c.unknown(err)
 	}
 	if c.understood(reading) != l1.Hit {
 		return Lookup{Kind: Unpopulated}, nil

@@ -18,8 +18,11 @@ func (c *Cache) startRefresh(key string, copy *l2.Copy) {
 // refresh reads L1 asking for the refresh token: the one instance of the
 // cluster that gets it loads, the others take over what L1 holds.
 func (c *Cache) refresh(key string, copy *l2.Copy) {
-	r := read{Cache: c, ctx: c.life, key: key, noted: c.stamps.Note(key),
+	r := read{Cache: c, source: c.loader, ctx: c.life, key: key, noted: c.stamps.Note(key),
 		begin: func() bool { return c.life.Err() == nil }, overdue: func() {}}
+	if c.pending.of(key) != nil {
+		return // L1 may hold what was invalidated
+	}
 	sent := c.l2.Now()
 	reading, err := c.l1.Read(c.life, key, l1.Ask{LeaseTTL: c.policy.LeaseTTL, RefreshWindow: c.policy.RefreshWindow})
 	switch {

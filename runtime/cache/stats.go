@@ -87,7 +87,7 @@ var (
 const (
 	sources = int(FromLoader) + 1
 	kinds   = int(Unpopulated) + 1
-	reasons = int(ForeignContent) + 1
+	reasons = int(PendingInvalidation) + 1
 )
 
 // counts are a Cache's counters; each only grows but for waiters.
@@ -104,6 +104,7 @@ type counts struct {
 	resets     [len(resetCauses)]atomic.Uint64
 	sent       atomic.Uint64
 	received   atomic.Uint64
+	dropped    atomic.Uint64
 	waiters    atomic.Int64
 }
 
@@ -147,7 +148,7 @@ func (c *counts) reset(cause channel.Cause) {
 	}
 }
 
-func (c *counts) write(op string, err error) {
+func (c *counts) write(op int, err error) {
 	outcome := writeApplied
 	switch {
 	case err == nil:
@@ -156,11 +157,7 @@ func (c *counts) write(op string, err error) {
 	default:
 		outcome = writeRefused
 	}
-	for i, name := range opNames {
-		if name == op {
-			c.writes[i][outcome].Add(1)
-		}
-	}
+	c.writes[op][outcome].Add(1)
 }
 
 func (c *Cache) countRejected() { c.counts.loads[loadRejected].Add(1) }
@@ -209,6 +206,8 @@ type Stats struct {
 	Refreshes                  map[string]uint64    // outcome
 	Resets                     map[string]uint64    // cause
 	Sent, Received             uint64               // invalidations
+	Dropped                    uint64               // invalidations given up
+	Pending                    int                  // invalidations tried again
 	LoadsInFlight, LoadsQueued int
 	Waiters                    int
 	L2Entries                  int
@@ -228,6 +227,7 @@ func (c *Cache) Stats() Stats {
 		Fills: named(fillNames[:], n.fills[:]), Refreshes: named(refreshNames[:], n.refreshes[:]),
 		Writes: map[[2]string]uint64{}, Resets: map[string]uint64{},
 		Sent: n.sent.Load(), Received: n.received.Load(),
+		Dropped: n.dropped.Load(), Pending: int(c.pending.count.Load()),
 		LoadsInFlight: c.places.running(), LoadsQueued: int(c.places.queued.Load()), Waiters: int(n.waiters.Load()),
 		L2Entries: tier.Entries, L2Bytes: tier.Bytes, L2Evictions: tier.Evicted, FeedUp: c.feedUp.Load(),
 	}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -197,6 +198,23 @@ type stage struct {
 	before map[string]func() // guarded by mu; by verb, each runs once
 	after  map[string]func() // guarded by mu; once Redis has answered
 	counts map[string]int    // guarded by mu
+	faults map[string]error  // guarded by mu; by verb, instead of sending
+}
+
+// breakOff makes a verb fail without being sent; nil mends it.
+func (s *stage) breakOff(verb string, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.faults == nil {
+		s.faults = map[string]error{}
+	}
+	s.faults[verb] = err
+}
+
+func (s *stage) fault(verb string) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.faults[verb]
 }
 
 func (s *stage) stageBefore(verb string, do func()) { s.set(&s.before, verb, do) }
@@ -281,11 +299,17 @@ func (s *stage) Reclaim(ctx context.Context, key, content string, ttl time.Durat
 
 func (s *stage) Put(ctx context.Context, key string, f l1.Fill) error {
 	defer s.enter("put")()
+	if err := s.fault("put"); err != nil {
+		return err
+	}
 	return s.L1.Put(ctx, key, f)
 }
 
 func (s *stage) Invalidate(ctx context.Context, keys []string) []error {
 	defer s.enter("invalidate")()
+	if err := s.fault("invalidate"); err != nil {
+		return slices.Repeat([]error{err}, len(keys))
+	}
 	return s.L1.Invalidate(ctx, keys)
 }
 

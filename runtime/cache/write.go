@@ -27,9 +27,14 @@ func (c *Cache) Put(ctx context.Context, key string, value []byte, o PutOptions)
 		return err
 	}
 	c.l2.Invalidate(key)
-	err = c.l1.Put(ctx, key, f)
+	pending := c.pending.of(key) // before the script: what is queued later it does not serve
+	if err = c.l1.Put(ctx, key, f); err == nil {
+		c.pending.done(pending)
+	} else {
+		c.exceptOwn(key, err)
+	}
 	c.l2.Invalidate(key)
-	return c.written("put", err)
+	return c.written(opPut, err)
 }
 
 // putFill checks what a caller wants stored.
@@ -72,29 +77,67 @@ func (c *Cache) putTTL(ttl time.Duration) (time.Duration, error) {
 	}
 }
 
-// Invalidate drops a key everywhere. When it returns, no load that began
-// before can cache its value, and this instance no longer answers with it.
-func (c *Cache) Invalidate(ctx context.Context, key string) error {
-	return c.InvalidateAll(ctx, []string{key})[0]
+// Invalidation is how dropping one key went.
+type Invalidation struct {
+	// Queued: Redis could not be told; it is tried again in the background, and
+	// until then this instance reads the key past L1.
+	Queued bool
+	Err    error // *InvalidError or *WriteError
 }
 
-// InvalidateAll drops keys everywhere; it answers one error per key, nil where
-// it was done. Errors are *InvalidError and *WriteError.
-func (c *Cache) InvalidateAll(ctx context.Context, keys []string) []error {
-	errs := make([]error, len(keys))
+// Invalidate drops a key everywhere. When it returns nil, this instance no
+// longer answers with what was there before; and no load that began before can
+// cache its value, at once or, where Redis could not be told, once a retry in
+// the background succeeds.
+func (c *Cache) Invalidate(ctx context.Context, key string) error {
+	return c.InvalidateAll(ctx, []string{key})[0].Err
+}
+
+// InvalidateAll drops keys everywhere; it answers one Invalidation per key, in
+// their order.
+func (c *Cache) InvalidateAll(ctx context.Context, keys []string) []Invalidation {
+	outcomes := make([]Invalidation, len(keys))
 	var valid []string
 	var at []int
 	for i, key := range keys {
-		if errs[i] = c.checkKey(key); errs[i] == nil {
+		if outcomes[i].Err = c.checkKey(key); outcomes[i].Err == nil {
 			valid, at = append(valid, key), append(at, i)
 		}
 	}
-	c.invalidateLocal(valid)
-	for j, err := range c.l1.Invalidate(ctx, valid) {
-		errs[at[j]] = c.written("invalidate", err)
+	if len(valid) == 0 {
+		return outcomes
 	}
 	c.invalidateLocal(valid)
-	return errs
+	pending := make([]*failure, len(valid)) // before the script: what is queued later it does not serve
+	for j, key := range valid {
+		pending[j] = c.pending.of(key)
+	}
+	for j, err := range c.l1.Invalidate(ctx, valid) {
+		if err == nil {
+			c.pending.done(pending[j])
+		}
+		outcomes[at[j]] = c.invalidated(valid[j], err)
+	}
+	c.invalidateLocal(valid)
+	return outcomes
+}
+
+// invalidated decides what a failure means; it is queued before the second
+// bump, so that a read which comes after that sees it.
+func (c *Cache) invalidated(key string, err error) Invalidation {
+	if err == nil {
+		return Invalidation{Err: c.written(opInvalidate, nil)}
+	}
+	c.exceptOwn(key, err)
+	failed := c.written(opInvalidate, err)
+	if c.policy.InvalidateFailure == policy.Error {
+		return Invalidation{Err: failed}
+	}
+	if c.queue(key) {
+		return Invalidation{Queued: true}
+	}
+	c.drop(1, "no room to try them again")
+	return Invalidation{Err: failed}
 }
 
 func (c *Cache) invalidateLocal(keys []string) {
@@ -104,13 +147,13 @@ func (c *Cache) invalidateLocal(keys []string) {
 }
 
 // written counts a write and makes its error the caller's.
-func (c *Cache) written(op string, err error) error {
+func (c *Cache) written(op int, err error) error {
 	c.counts.write(op, err)
 	if err == nil {
 		c.counts.sent.Add(1)
 		return nil
 	}
-	return &WriteError{Op: op, OutcomeUnknown: outcomeUnknown(err), Err: err}
+	return &WriteError{Op: opNames[op], OutcomeUnknown: outcomeUnknown(err), Err: err}
 }
 
 func outcomeUnknown(err error) bool {

@@ -54,10 +54,15 @@ type Client struct {
 	opts    Options
 	conn    atomic.Pointer[connection]
 	clock   clock
+	breaker breaker
 	ready   chan struct{}         // closed once connected
 	trouble atomic.Pointer[error] // why the last try to connect failed
+	life    context.Context
 	stop    context.CancelFunc
-	stopped sync.WaitGroup
+
+	mu      sync.Mutex
+	closed  bool           // guarded by mu
+	stopped sync.WaitGroup // Add under mu while not closed
 }
 
 // connection is a client library's client and what was learnt when it was made.
@@ -76,10 +81,10 @@ func Open(opts Options) *Client {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
-	ctx, stop := context.WithCancel(context.Background())
-	c := &Client{opts: opts, ready: make(chan struct{}), stop: stop}
+	c := &Client{opts: opts, ready: make(chan struct{})}
+	c.life, c.stop = context.WithCancel(context.Background())
 	first := make(chan struct{})
-	c.stopped.Go(func() { c.connect(ctx, first) })
+	c.background(func(ctx context.Context) { c.connect(ctx, first) })
 	select {
 	case <-first:
 	case <-time.After(opts.CommandTimeout):
@@ -87,8 +92,21 @@ func Open(opts Options) *Client {
 	return c
 }
 
+// background runs task, which ends with its context, on a goroutine that Close
+// waits for.
+func (c *Client) background(task func(context.Context)) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if !c.closed {
+		c.stopped.Go(func() { task(c.life) })
+	}
+}
+
 // Close ends the connection; commands in flight fail.
 func (c *Client) Close() {
+	c.mu.Lock()
+	c.closed = true
+	c.mu.Unlock()
 	c.stop()
 	c.stopped.Wait()
 	if conn := c.conn.Swap(nil); conn != nil {
@@ -202,6 +220,9 @@ func (c *Client) Probe(ctx context.Context) error {
 	conn := c.conn.Load()
 	if conn == nil {
 		return c.away()
+	}
+	if c.breaker.isOpen() {
+		return ErrDown
 	}
 	return c.probe(ctx, conn)
 }

@@ -44,7 +44,7 @@ func refused(err error) bool {
 	var d *dialError
 	// The library's ErrClosing proves nothing: what was in flight at Close ends
 	// with it too.
-	return errors.As(err, &d) || errors.Is(err, ErrAway) || errors.Is(err, ErrLate) || errors.Is(err, errNotSent)
+	return errors.As(err, &d) || errors.Is(err, ErrAway) || errors.Is(err, ErrDown) || errors.Is(err, ErrLate) || errors.Is(err, errNotSent)
 }
 
 // errNotSent wraps the end of a context that ended before the command left.

@@ -88,12 +88,15 @@ type reply struct {
 }
 
 // do runs calls in one pipelined round trip. The errors are *Error.
-func (c *Client) do(ctx context.Context, calls ...call) ([]reply, []error) {
-	ctx, cancel := context.WithTimeout(ctx, c.opts.CommandTimeout)
+func (c *Client) do(caller context.Context, calls ...call) ([]reply, []error) {
+	ctx, cancel := context.WithTimeout(caller, c.opts.CommandTimeout)
 	defer cancel()
 	conn := c.conn.Load()
 	if conn == nil {
 		return make([]reply, len(calls)), failures(calls, c.away())
+	}
+	if c.breaker.isOpen() {
+		return make([]reply, len(calls)), failures(calls, ErrDown)
 	}
 	if ctx.Err() != nil {
 		return make([]reply, len(calls)), failures(calls, notSent(ctx))
@@ -107,6 +110,9 @@ func (c *Client) do(ctx context.Context, calls ...call) ([]reply, []error) {
 		for j, i := range late {
 			replies[i], errs[i] = again[j], againErrs[j]
 		}
+	}
+	if !conn.cluster && !impatient(caller, ctx) {
+		c.judge(errs)
 	}
 	for i, err := range errs {
 		if err != nil {

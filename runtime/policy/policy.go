@@ -33,6 +33,14 @@ const (
 	Error Failure = "error"
 )
 
+// Unknown is what a read answers that could learn nothing.
+type Unknown string
+
+const (
+	ErrorUnknown  Unknown = "error"
+	AbsentUnknown Unknown = "absent"
+)
+
 // Codec names what a value is in Redis and on the wire.
 type Codec string
 
@@ -62,9 +70,11 @@ type Policy struct {
 	Local Local
 	Loads Loads
 
-	ReadFailure Failure // Degrade (default) or Error
-	Codec       Codec   // JSON
-	Limits      Limits
+	ReadFailure       Failure // Degrade (default) or Error
+	InvalidateFailure Failure // Retry (default) or Error
+	UnknownRead       Unknown // ErrorUnknown (default) or AbsentUnknown
+	Codec             Codec   // JSON
+	Limits            Limits
 }
 
 // NoJitter is a TTLJitter of nothing.
@@ -127,6 +137,8 @@ func (p Policy) WithDefaults() Policy {
 	or(&p.Loads.MaxQueued, 256)
 	or(&p.Loads.QueueWait, time.Second)
 	or(&p.ReadFailure, Degrade)
+	or(&p.InvalidateFailure, Retry)
+	or(&p.UnknownRead, ErrorUnknown)
 	or(&p.Codec, JSON)
 	or(&p.Limits.MaxKeyBytes, 4<<10)
 	or(&p.Limits.MaxValueBytes, 8<<20)

@@ -98,7 +98,7 @@ func TestWithDefaults(t *testing.T) {
 			MaxAge: 5 * time.Minute, DegradedMaxAge: 10 * time.Second, MaxEntries: 10_000, MaxBytes: 64 << 20,
 		},
 		Loads:       Loads{Timeout: 30 * time.Second, MaxConcurrent: 64, MaxQueued: 256, QueueWait: time.Second},
-		ReadFailure: Degrade, Codec: JSON,
+		ReadFailure: Degrade, InvalidateFailure: Retry, UnknownRead: ErrorUnknown, Codec: JSON,
 		Limits: Limits{MaxKeyBytes: 4 << 10, MaxValueBytes: 8 << 20, MaxBatchKeys: 1000},
 	}
 	if got := Default(); got != want {

@@ -111,12 +111,21 @@ func (v *validator) numbers(p Policy) {
 			v.fail(n.path, "must be at least 1, is %d", n.value)
 		}
 	}
-	if p.ReadFailure != Degrade && p.ReadFailure != Error {
-		v.fail("read-failure", "must be degrade or error, is %q", p.ReadFailure)
+	word(v, "read-failure", p.ReadFailure, Degrade, Error)
+	word(v, "invalidate-failure", p.InvalidateFailure, Retry, Error)
+	word(v, "unknown-read", p.UnknownRead, ErrorUnknown, AbsentUnknown)
+	word(v, "codec", p.Codec, JSON, String, Msgpack, Raw)
+}
+
+// word holds a field against the words that it takes.
+func word[T ~string](v *validator, path string, given T, words ...T) {
+	if slices.Contains(words, given) {
+		return
 	}
-	switch p.Codec {
-	case JSON, String, Msgpack, Raw:
-	default:
-		v.fail("codec", "must be json, string, msgpack or raw, is %q", p.Codec)
+	texts := make([]string, len(words))
+	for i, w := range words {
+		texts[i] = string(w)
 	}
+	last := len(texts) - 1
+	v.fail(path, "must be %s or %s, is %q", strings.Join(texts[:last], ", "), texts[last], given)
 }

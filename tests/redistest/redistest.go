@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"fmt"
 	"net"
+	"os"
 	"os/exec"
 	"strconv"
 	"strings"
@@ -110,6 +111,15 @@ func FreePort(t testing.TB) int {
 	}
 	defer l.Close()
 	return l.Addr().(*net.TCPAddr).Port
+}
+
+// Signal sends the server's process a signal; one that stops it is undone by
+// the end of the test, which kills it.
+func (s *Server) Signal(t testing.TB, signal os.Signal) {
+	t.Helper()
+	if err := s.cmd.Process.Signal(signal); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Do runs one command over a connection of its own and returns the raw reply.

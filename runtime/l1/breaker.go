@@ -1,0 +1,138 @@
+package l1
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/redis/rueidis"
+)
+
+// ErrDown: Redis did not answer the last commands, and this one was not sent.
+var ErrDown = errors.New("redis does not answer")
+
+// Bounds of the breaker.
+const (
+	breakAfter = 3 // failures in a row
+	firstProbe = 100 * time.Millisecond
+	lastProbe  = time.Second
+)
+
+// breaker keeps commands from a Redis that does not answer, so that only the
+// first few wait for their timeout. While it is open one probe at a time asks
+// whether Redis is back.
+type breaker struct {
+	mu       sync.Mutex
+	failures int  // guarded by mu; in a row
+	open     bool // guarded by mu
+}
+
+func (b *breaker) isOpen() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.open
+}
+
+// record counts one answer; true when it opened the breaker.
+func (b *breaker) record(answered bool) (opened bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if answered {
+		b.failures = 0
+		return false
+	}
+	b.failures++
+	if b.open || b.failures < breakAfter {
+		return false
+	}
+	b.open = true
+	return true
+}
+
+// close lets commands through again; the next failure opens it at once.
+func (b *breaker) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.open, b.failures = false, breakAfter-1
+}
+
+// unanswered reports whether err says that the server as a whole cannot serve:
+// no answer, no connection, or one of the errors of a server that is loading,
+// busy with a script, or no master any more.
+func unanswered(err error) bool {
+	if err == nil || errors.Is(err, ErrLate) || errors.Is(err, errNotSent) {
+		return false
+	}
+	answer, ok := rueidis.IsRedisErr(err)
+	return !ok || answer.IsLoading() || isReadOnly(err) || hasPrefix(answer, "BUSY ") || hasPrefix(answer, "MASTERDOWN ")
+}
+
+func isReadOnly(err error) bool {
+	answer, ok := rueidis.IsRedisErr(err)
+	return ok && hasPrefix(answer, "READONLY ")
+}
+
+func hasPrefix(e *rueidis.RedisError, prefix string) bool {
+	text := e.Error()
+	return len(text) >= len(prefix) && text[:len(prefix)] == prefix
+}
+
+// impatient reports whether the caller's own context ended, or would have before
+// the command's timeout: that says nothing of Redis.
+func impatient(caller, command context.Context) bool {
+	own, ok := caller.Deadline()
+	timeout, _ := command.Deadline()
+	return caller.Err() != nil || ok && !own.After(timeout)
+}
+
+// judge records how calls went and, when Redis does not answer, starts asking
+// for it. It is not for a cluster, of which one silent node is not all.
+func (c *Client) judge(errs []error) {
+	answered := false
+	var last error
+	for _, err := range errs {
+		if unanswered(err) {
+			last = err
+		} else {
+			answered = true
+		}
+	}
+	if c.breaker.record(answered) {
+		c.opts.Logger.Warn("redis does not answer, going on without it", "error", last)
+		c.background(func(ctx context.Context) { c.recover(ctx, isReadOnly(last)) })
+	}
+}
+
+// recover probes until Redis runs a script again. A server that became a
+// replica answers scripts that write nothing: there the connections are made
+// anew, since whatever stands before Redis may lead to the new master by now.
+func (c *Client) recover(ctx context.Context, redial bool) {
+	began := time.Now()
+	for pause := firstProbe; ; pause = min(2*pause, lastProbe) {
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(pause):
+		}
+		if redial && !c.redial(ctx) {
+			continue
+		}
+		if c.probe(ctx, c.conn.Load()) == nil {
+			c.breaker.close()
+			c.opts.Logger.Info("redis answers again", "after", time.Since(began).Round(time.Millisecond))
+			return
+		}
+	}
+}
+
+func (c *Client) redial(ctx context.Context) bool {
+	conn, err := c.dialClient(ctx)
+	if err != nil {
+		return false
+	}
+	if old := c.conn.Swap(conn); old != nil {
+		old.Close() // takes the subscription along, which reconnects to the new one
+	}
+	return true
+}
