@@ -24,6 +24,7 @@ type fake struct {
 	puts  []put
 	gone  []string // invalidated keys
 	err   error    // of writes
+	queue bool     // invalidations are queued
 	calls []string // methods called, in order
 	get   func(ctx context.Context, key string) (cache.Lookup, error)
 }
@@ -76,7 +77,7 @@ func (f *fake) InvalidateAll(_ context.Context, keys []string) []cache.Invalidat
 	defer f.mu.Unlock()
 	gone := make([]cache.Invalidation, len(keys))
 	for i := range gone {
-		gone[i].Err = f.err
+		gone[i] = cache.Invalidation{Queued: f.queue, Err: f.err}
 	}
 	f.gone = append(f.gone, keys...)
 	return gone

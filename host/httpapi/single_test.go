@@ -200,6 +200,18 @@ func TestDelete(t *testing.T) {
 	}
 }
 
+// An invalidation that Redis could not be told yet is accepted, not done.
+func TestDeleteQueued(t *testing.T) {
+	h := handler(&fake{queue: true}, policy.JSON)
+	if resp := ask(h, request("DELETE", key, "")); resp.StatusCode != 202 {
+		t.Errorf("got %d", resp.StatusCode)
+	}
+	batch := ask(h, request("POST", "/v1/namespaces/n/batch/invalidate", `{"keys":["a"]}`, "Content-Type: application/json"))
+	if got := bodyOf(t, batch); got != `{"items":[{"key":"a","status":202}]}` {
+		t.Errorf("got %s", got)
+	}
+}
+
 func TestNamespaces(t *testing.T) {
 	d := one(&fake{}, policy.Raw)
 	d["b"], d["a"] = &httpapi.Namespace{Name: "b"}, &httpapi.Namespace{Name: "a"}

@@ -21,6 +21,9 @@ const (
 	voidBlock     = 0x40
 )
 
+// wasi is the module of WASI preview 1.
+const wasi = "wasi_snapshot_preview1"
+
 type function struct {
 	export          string
 	params, results []byte

@@ -8,6 +8,7 @@ import (
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/experimental"
 
+	"github.com/cocache/cocache/loaders/wasm/hostcall"
 	"github.com/cocache/cocache/sdk/abi"
 )
 
@@ -24,8 +25,8 @@ type engine struct {
 func newEngine(ctx context.Context, spec Spec, binary []byte) (*engine, error) {
 	// The engine's own memory limit stays at its maximum: the instance's
 	// memory bounds the guest, see there. The engine's clocks, random source
-	// and standard streams are not configured, since the host functions here
-	// bring their own.
+	// and standard streams are not configured, since package hostcall brings
+	// its own.
 	config := wazero.NewRuntimeConfig().WithCloseOnContextDone(true)
 	e := &engine{spec: spec, runtime: wazero.NewRuntimeWithConfig(ctx, config)}
 	if err := e.prepare(ctx, binary); err != nil {
@@ -41,13 +42,16 @@ func (e *engine) prepare(ctx context.Context, binary []byte) error {
 	if err := e.compile(ctx, binary); err != nil {
 		return fmt.Errorf("compile module: %s", oneLine(err))
 	}
-	if err := inspect(e.module, e.spec.MaxMemory); err != nil {
+	if err := hostcall.Instantiate(ctx, e.runtime); err != nil {
+		return err
+	}
+	if err := inspect(e.runtime, e.module, e.spec.MaxMemory); err != nil {
 		return err
 	}
 	exports := e.module.ExportedFunctions()
 	_, e.hasBatch = exports[abi.LoadAll]
 	_, e.hasStart = exports[abi.Initialize]
-	return instantiateHost(ctx, e.runtime)
+	return nil
 }
 
 // compile takes a panic of the compiler as the module's fault: whoever wrote

@@ -19,10 +19,6 @@ const (
 	limitOutput  = "loader.limits.max-output-bytes"
 )
 
-// errOver ends a guest from inside a host function when its time is over. What
-// ended it, the caller or the limit, is asked of the contexts afterwards.
-var errOver = errors.New("the call is over")
-
 func limited(limit, value, format string, args ...any) *loader.Error {
 	return &loader.Error{Kind: loader.Limited, Limit: limit, Value: value, Message: loader.Clean(fmt.Sprintf(format, args...))}
 }

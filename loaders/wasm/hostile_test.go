@@ -93,7 +93,7 @@ func TestHostCallsForever(t *testing.T) {
 		args []byte
 	}{
 		"now":   {imported{"cocache", "now_ms", nil, []byte{i64}}, nil},
-		"yield": {imported{"wasi_snapshot_preview1", "sched_yield", nil, []byte{i32}}, nil},
+		"yield": {imported{wasi, "sched_yield", nil, []byte{i32}}, nil},
 		"read":  {imported{"cocache", "read", []byte{i32, i32, i32}, []byte{i32}}, slices.Concat(i32Const(1), i32Const(0), i32Const(9))},
 	}
 	for name, c := range calls {
@@ -108,49 +108,4 @@ func TestHostCallsForever(t *testing.T) {
 			}
 		})
 	}
-}
-
-// Pointers that a guest hands to the host are judged there.
-func TestHostFunctionArguments(t *testing.T) {
-	all := []byte{i32, i32, i32, i32}
-	for _, f := range []struct {
-		module, name string
-		args         int
-		want         int32
-	}{
-		{"cocache", "setting", 4, abi.ErrBadArgument},
-		{"cocache", "secret", 4, abi.ErrBadArgument},
-		{"cocache", "random", 2, abi.ErrBadArgument},
-		{"cocache", "fetch", 2, abi.ErrLimit},
-		{"cocache", "get", 4, abi.ErrBadArgument},
-		{"cocache", "info", 3, abi.ErrBadArgument},
-		{"cocache", "read", 3, abi.ErrBadArgument},
-		{"cocache", "close", 1, abi.ErrBadArgument},
-		{"cocache", "traceparent", 2, abi.ErrNotFound},
-		{wasiModule, "random_get", 2, errnoFault},
-		{wasiModule, "args_sizes_get", 2, errnoFault},
-		{wasiModule, "fd_write", 4, errnoBadf},
-		{wasiModule, "fd_close", 1, errnoBadf},
-		{wasiModule, "fd_prestat_get", 2, errnoBadf},
-		{wasiModule, "poll_oneoff", 4, errnoInval},
-		{wasiModule, "clock_res_get", 2, errnoInval},
-	} {
-		t.Run(f.name, func(t *testing.T) {
-			// Every argument is all ones. The result becomes the pointer of
-			// an answer without bytes, so that the message shows it.
-			body := slices.Concat(slices.Repeat(i32Const(-1), f.args), []byte{opCall, 0, 0xac}, i64Const(32), []byte{0x86})
-			a := guest(slices.Concat(body, i64Const(1<<20), []byte{0x84}))
-			a.imports = []imported{{f.module, f.name, all[:f.args], []byte{i32}}}
-			l := mustOpen(t, Spec{Module: a.bytes(), Capabilities: quiet()})
-			fails(t, l, "key", loader.Failed, "1048576 bytes at "+digits(uint32(f.want)))
-		})
-	}
-}
-
-func digits(n uint32) string {
-	var b []byte
-	for ; n > 0; n /= 10 {
-		b = append([]byte{byte('0' + n%10)}, b...)
-	}
-	return string(b)
 }

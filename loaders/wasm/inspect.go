@@ -15,7 +15,6 @@ import (
 const (
 	i32 = api.ValueTypeI32
 	i64 = api.ValueTypeI64
-	f64 = api.ValueTypeF64
 )
 
 // signature is a function's type.
@@ -59,15 +58,16 @@ func exports() []export {
 	}
 }
 
-// inspect refuses a module that cannot be a loader, and says what to change.
-func inspect(mod wazero.CompiledModule, maxMemory int64) error {
+// inspect refuses a module that cannot be a loader, and says what to change. The
+// runtime has the host modules already.
+func inspect(r wazero.Runtime, mod wazero.CompiledModule, maxMemory int64) error {
 	if err := inspectExports(mod.ExportedFunctions()); err != nil {
 		return err
 	}
 	if err := inspectMemory(mod.ExportedMemories(), maxMemory); err != nil {
 		return err
 	}
-	return inspectImports(mod.ImportedFunctions())
+	return inspectImports(r, mod.ImportedFunctions())
 }
 
 func inspectExports(have map[string]api.FunctionDefinition) error {
@@ -104,20 +104,33 @@ func inspectMemory(memories map[string]api.MemoryDefinition, most int64) error {
 	return nil
 }
 
-func inspectImports(imports []api.FunctionDefinition) error {
-	known := map[string]signature{}
-	for _, f := range hostFunctions() {
-		known[f.module+"."+f.name] = f.signature
-	}
+// inspectImports compares with what the runtime offers, which is what would be
+// linked.
+func inspectImports(r wazero.Runtime, imports []api.FunctionDefinition) error {
+	// Listing a host module makes a new map, and a module may import the same
+	// function any number of times.
+	offered := map[string]map[string]api.FunctionDefinition{}
 	for _, d := range imports {
 		module, name, _ := d.Import()
-		want, ok := known[module+"."+name]
+		if _, listed := offered[module]; !listed {
+			offered[module] = functionsOf(r, module)
+		}
+		want, ok := offered[module][name]
 		if !ok {
 			return fmt.Errorf("the module imports the function %s, which no loader may use: build it without", loader.Clean(module+"."+name))
 		}
-		if !signatureOf(d).equal(want) {
-			return fmt.Errorf("the module imports %s.%s with the type %v: it is %v", module, name, signatureOf(d), want)
+		if !signatureOf(d).equal(signatureOf(want)) {
+			return fmt.Errorf("the module imports %s.%s with the type %v: it is %v", module, name, signatureOf(d), signatureOf(want))
 		}
+	}
+	return nil
+}
+
+// functionsOf is what a host module exports; nothing when there is none of that
+// name.
+func functionsOf(r wazero.Runtime, module string) map[string]api.FunctionDefinition {
+	if host := r.Module(module); host != nil {
+		return host.ExportedFunctionDefinitions()
 	}
 	return nil
 }

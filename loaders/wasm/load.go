@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cocache/cocache/loaders/wasm/hostcall"
 	"github.com/cocache/cocache/runtime/loader"
 	"github.com/cocache/cocache/sdk/abi"
 )
@@ -12,6 +13,7 @@ import (
 // single is a module that loads one key a call.
 type single struct {
 	spec   Spec
+	host   *hostcall.Host
 	engine *engine
 	pool   *pool
 }
@@ -70,7 +72,7 @@ func (l *single) try(ctx context.Context) error {
 		return err
 	}
 	defer l.pool.release(slot)
-	c := newCall(ctx, &l.spec)
+	c := l.begin(ctx)
 	defer c.end()
 	return l.start(c, slot)
 }
@@ -84,7 +86,7 @@ func (l *single) run(ctx context.Context, kind abi.Kind, reqs []loader.Request) 
 	defer l.pool.release(slot)
 	// The guest's time starts when it has an instance: waiting is bounded by
 	// the caller's context alone.
-	c := newCall(ctx, &l.spec)
+	c := l.begin(ctx)
 	defer c.end()
 	if err := l.start(c, slot); err != nil {
 		return nil, err

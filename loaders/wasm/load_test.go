@@ -2,7 +2,6 @@ package wasm
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -18,53 +17,26 @@ import (
 	"github.com/cocache/cocache/sdk/abi"
 )
 
-// logged opens a hand-made guest, loads one key and answers the log and the
-// error.
-func logged(t *testing.T, a assembly) (string, error) {
-	t.Helper()
+// TestEndOfCall writes a part of a line: only the end of the call logs it.
+func TestEndOfCall(t *testing.T) {
 	var b bytes.Buffer
 	set := capability.Set{Log: slog.New(slog.NewTextHandler(&b, nil))}
-	l := mustOpen(t, Spec{Module: a.bytes(), Capabilities: set})
-	_, err := l.Load(t.Context(), loader.Request{Key: "key"})
-	return b.String(), err
-}
-
-// TestStandardOutput writes the request, in whose key are line breaks, and a
-// part of a line.
-func TestStandardOutput(t *testing.T) {
-	var b bytes.Buffer
-	set := capability.Set{Log: slog.New(slog.NewTextHandler(&b, nil))}
-	// The vector at 0 is {1056, 11}: the key behind both headers.
+	// The vector at 0 is {1056, 3}: the key behind both headers.
 	store := func(at, value int32) []byte { return slices.Concat(i32Const(at), i32Const(value), []byte{0x36, 2, 0}) }
 	write := slices.Concat(i32Const(2), i32Const(0), i32Const(1), i32Const(8), []byte{opCall, 0, opDrop})
-	a := guest(slices.Concat(store(0, 1056), store(4, 11), write, i64Const(0)))
-	a.imports = []imported{{wasiModule, "fd_write", []byte{i32, i32, i32, i32}, []byte{i32}}}
+	a := guest(slices.Concat(store(0, 1056), store(4, 3), write, i64Const(0)))
+	a.imports = []imported{{wasi, "fd_write", []byte{i32, i32, i32, i32}, []byte{i32}}}
 	l := mustOpen(t, Spec{Module: a.bytes(), Capabilities: set})
-	fails(t, l, "one\ntwo\nthr", loader.Limited, limitMemory)
-	for _, want := range []string{"level=WARN msg=one\n", "msg=two\n", "msg=thr\n"} {
-		if !strings.Contains(b.String(), want) {
-			t.Errorf("log %q, want %q", b.String(), want)
-		}
-	}
-}
-
-func TestLogIsBounded(t *testing.T) {
-	line := slices.Concat(i32Const(1), i32Const(0), i32Const(60000), []byte{opCall, 0})
-	a := guest(slices.Concat(slices.Repeat(line, 500), i64Const(0)))
-	a.imports = []imported{{"cocache", "log", []byte{i32, i32, i32}, nil}}
-	out, _ := logged(t, a)
-	if n := strings.Count(out, "\n"); n != maxLogLines+1 {
-		t.Errorf("%d lines, want %d", n, maxLogLines+1)
-	}
-	if !strings.Contains(out, "logs too much") || len(out) > maxLogLines*(maxLogLine+200) {
-		t.Errorf("the log has %d bytes", len(out))
+	fails(t, l, "thr", loader.Limited, limitMemory)
+	if !strings.Contains(b.String(), "level=WARN msg=thr\n") {
+		t.Errorf("log %q", b.String())
 	}
 }
 
 func TestExit(t *testing.T) {
 	for _, exit := range []int32{0, 3} {
 		a := guest(slices.Concat(i32Const(exit), []byte{opCall, 0}, i64Const(0)))
-		a.imports = []imported{{wasiModule, "proc_exit", []byte{i32}, nil}}
+		a.imports = []imported{{wasi, "proc_exit", []byte{i32}, nil}}
 		l := mustOpen(t, Spec{Module: a.bytes(), Capabilities: quiet()})
 		for range 2 {
 			fails(t, l, "key", loader.Failed, fmt.Sprintf("exited with code %d", exit))
@@ -75,7 +47,7 @@ func TestExit(t *testing.T) {
 // A guest cannot pretend that its time is over by the engine's own exit code.
 func TestExitWithTheEnginesCode(t *testing.T) {
 	a := guest(slices.Concat(i32Const(-1<<28), []byte{opCall, 0}, i64Const(0)))
-	a.imports = []imported{{wasiModule, "proc_exit", []byte{i32}, nil}}
+	a.imports = []imported{{wasi, "proc_exit", []byte{i32}, nil}}
 	fails(t, mustOpen(t, Spec{Module: a.bytes(), Capabilities: quiet()}), "key", loader.Failed, "exited with code")
 }
 
@@ -219,73 +191,6 @@ func TestPoolIsLIFO(t *testing.T) {
 	p.release(b)
 	if s, _ := p.acquire(t.Context()); string(s.inst.frame) != "b" {
 		t.Errorf("got %s first", s.inst.frame)
-	}
-}
-
-// reader is another namespace.
-type reader struct{}
-
-func (reader) Read(_ context.Context, namespace, key string) (capability.Read, bool, error) {
-	if namespace != "users" {
-		return capability.Read{}, false, capability.ErrDenied
-	}
-	return capability.Read{Value: "value of " + key, TTL: time.Minute, Version: 7}, key != "none", nil
-}
-
-func TestGet(t *testing.T) {
-	set := quiet()
-	set.Namespaces = reader{}
-	c := newCall(t.Context(), &Spec{Capabilities: set, Timeout: time.Minute})
-	defer c.end()
-	mem := fakeMemory(t)
-	get := func(namespace, key string) int32 {
-		mem.WriteString(0, namespace)
-		mem.WriteString(100, key)
-		return hostGet(c, mem, []uint32{0, uint32(len(namespace)), 100, uint32(len(key))})
-	}
-	if n := get("orders", "a"); n != abi.ErrDenied {
-		t.Errorf("another namespace: %d", n)
-	}
-	if n := get("users", "none"); n != abi.ErrNotFound {
-		t.Errorf("an absent key: %d", n)
-	}
-	h := uint32(get("users", "a"))
-	if n := hostInfo(c, mem, []uint32{h, 200, 5}); n != int32(len("ttl: 1m0s\nversion: 7\n")) {
-		t.Errorf("info that does not fit: %d", n)
-	}
-	n := hostInfo(c, mem, []uint32{h, 200, 100})
-	if b, _ := mem.Read(200, uint32(n)); string(b) != "ttl: 1m0s\nversion: 7\n" {
-		t.Errorf("info %q", b)
-	}
-	var got []byte
-	for n := hostRead(c, mem, []uint32{h, 300, 4}); n > 0; n = hostRead(c, mem, []uint32{h, 300, 4}) {
-		b, _ := mem.Read(300, uint32(n))
-		got = append(got, b...)
-	}
-	if string(got) != "value of a" {
-		t.Errorf("read %q", got)
-	}
-	if hostClose(c, mem, []uint32{h}) != 0 || hostClose(c, mem, []uint32{h}) != abi.ErrBadArgument {
-		t.Error("a handle is not closed once")
-	}
-	for range maxHandles {
-		get("users", "a")
-	}
-	if n := get("users", "a"); n != abi.ErrLimit {
-		t.Errorf("one handle too many: %d", n)
-	}
-}
-
-func TestParseFetch(t *testing.T) {
-	r, ok := parseFetch("POST https://e.example/x y\nA: 1\nA:2\n\nbody\n\nmore")
-	if !ok || r.Method != "POST" || r.URL != "https://e.example/x y" || string(r.Body) != "body\n\nmore" ||
-		!slices.Equal(r.Header["A"], []string{"1", "2"}) {
-		t.Errorf("got %+v, %v", r, ok)
-	}
-	for _, bad := range []string{"", "GET", "GET https://e\n", "GET\n\n", "GET https://e\nnothing\n\n", "GET https://e\n: x\n\n"} {
-		if _, ok := parseFetch(bad); ok {
-			t.Errorf("%q is taken", bad)
-		}
 	}
 }
 

@@ -1,23 +1,6 @@
 package wasm
 
-import (
-	"testing"
-
-	"github.com/tetratelabs/wazero"
-	"github.com/tetratelabs/wazero/api"
-)
-
-// fakeMemory is the memory of a module that is good for nothing else.
-func fakeMemory(t *testing.T) api.Memory {
-	t.Helper()
-	r := wazero.NewRuntime(t.Context())
-	t.Cleanup(func() { _ = r.Close(t.Context()) })
-	mod, err := r.Instantiate(t.Context(), good().bytes())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return mod.Memory()
-}
+import "testing"
 
 func TestMemoryBoundsAndFrees(t *testing.T) {
 	m := &memory{limit: 3 * pageSize}

@@ -1,20 +1,14 @@
 // Package wasm runs loaders that are WebAssembly modules of ABI version 1, see
 // package sdk/abi.
 //
-// It owns the engine, the functions a module may import and a bounded pool of
-// instances. Open refuses what cannot work, in words; after that every trap,
-// limit and malformed answer of a module is a *loader.Error, the instance that
-// showed it is thrown away, and the next call gets a fresh one. A number that a
-// module wrote is checked before anything is done with it.
+// It owns the engine and a bounded pool of instances. Open refuses what cannot
+// work, in words; after that every trap, limit and malformed answer of a module
+// is a *loader.Error, the instance that showed it is thrown away, and the next
+// call gets a fresh one. A number that a module wrote is checked before anything
+// is done with it. What a module may call in its host is package hostcall's.
 //
-// What is bounded: wall-clock time of a call, linear memory, instances, the
-// size of a value, log lines, host handles. What is not bounded yet: the engine
-// looks at the deadline at loop headers and in host calls only, so a chain of
-// calls without a loop runs past it; table.grow and deep recursion (up to the
-// engine's ceiling, some 100 MB) take host memory outside the memory limit; and
-// compiling has no limit of time or memory of its own. Until a gate rewrites
-// modules between reading and compiling, run only modules whose authors you
-// trust that far.
+// Wall-clock time of a call, linear memory, instances, the size of a value, log
+// lines and host handles are bounded. What is not bounded yet is said at Open.
 package wasm
 
 import (
@@ -24,6 +18,7 @@ import (
 	"time"
 
 	"github.com/cocache/cocache/loaders/capability"
+	"github.com/cocache/cocache/loaders/wasm/hostcall"
 	"github.com/cocache/cocache/runtime/loader"
 )
 
@@ -58,9 +53,6 @@ type Spec struct {
 	// MaxOutput bounds the bytes of one value; 0 is DefaultMaxOutput.
 	MaxOutput    int64
 	Capabilities capability.Set
-
-	// epoch is what the guests' monotonic clock counts from.
-	epoch time.Time
 }
 
 // Loader is an open module. It is a loader.BatchLoader if, and only if, the
@@ -76,6 +68,13 @@ type Loader interface {
 // here and not at the first reader. Its errors are about the module or the
 // Spec, say what to change, and are *loader.Error when the module's own code
 // failed while it started.
+//
+// What is not bounded yet: the engine looks at the deadline at loop headers and
+// in host calls only, so a chain of calls without a loop runs past it;
+// table.grow and deep recursion (up to the engine's ceiling, some 100 MB) take
+// host memory outside the memory limit; and compiling has no limit of time or
+// memory of its own. Until a gate rewrites modules between reading and
+// compiling, open only modules whose authors you trust that far.
 func Open(ctx context.Context, spec Spec) (Loader, error) {
 	if err := spec.complete(); err != nil {
 		return nil, fmt.Errorf("open wasm module %s: %w", spec.Name, err)
@@ -91,11 +90,12 @@ func open(ctx context.Context, spec Spec) (Loader, error) {
 	// A gate that rewrites the module belongs here: what it returns is what is
 	// compiled, and nothing below looks at the original again.
 	binary := spec.Module
+	host := hostcall.NewHost(spec.Capabilities, spec.Timeout)
 	eng, err := newEngine(ctx, spec, binary)
 	if err != nil {
 		return nil, err
 	}
-	l := &single{spec: spec, engine: eng, pool: newPool(spec.MaxInstances)}
+	l := &single{spec: spec, host: host, engine: eng, pool: newPool(spec.MaxInstances)}
 	if err := l.try(ctx); err != nil {
 		return nil, errors.Join(err, l.Close())
 	}
@@ -124,7 +124,6 @@ func (s *Spec) complete() error {
 		return fmt.Errorf("%s = %d: must be 1B or more", limitOutput, s.MaxOutput)
 	}
 	s.MaxMemory -= s.MaxMemory % pageSize
-	s.epoch = time.Now()
 	return nil
 }
 

@@ -42,7 +42,7 @@ func TestOpenRefuses(t *testing.T) {
 			a.funcs = append(a.funcs, function{export: "_start"})
 		}).bytes(), "build a reactor"},
 		"unknown import": {good().with(func(a *assembly) {
-			a.imports = []imported{{module: "wasi_snapshot_preview1", name: "path_open"}}
+			a.imports = []imported{{module: wasi, name: "path_open"}}
 		}).bytes(), "wasi_snapshot_preview1.path_open"},
 		"unknown module": {good().with(func(a *assembly) {
 			a.imports = []imported{{module: "evil\nmodule", name: "f"}}

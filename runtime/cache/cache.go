@@ -206,7 +206,7 @@ type handler struct{ c *Cache }
 // evicted after the script already; unless that writer did not learn whether
 // the script ran.
 func (h handler) Changed(f frame.Frame) {
-	if f.Sender != h.c.node {
+	if f.Sender != h.c.node && len(f.Keys) > 0 {
 		h.c.counts.received.Add(1)
 	}
 	for _, key := range f.Keys {

@@ -229,6 +229,22 @@ func code(ts *testscript.TestScript, _ bool, args []string) {
 	}
 }
 
+// told waits until an instance has received that many invalidations of a
+// namespace from others.
+func told(ts *testscript.TestScript, _ bool, args []string) {
+	want(ts, len(args) == 3, "usage: told ADDR NAMESPACE N")
+	line := fmt.Sprintf("cocache_invalidations_total{cocache_namespace=%q,direction=\"received\"} %s\n", args[1], args[2])
+	took, err := eventually(5*time.Second, func() error {
+		a := request{method: "GET", addr: args[0], path: "/metrics"}.do()
+		if a.err == nil && !strings.Contains(a.body, line) {
+			return fmt.Errorf("no series %s", line)
+		}
+		return a.err
+	})
+	ts.Check(err)
+	ts.Logf("[after %s]", took.Round(time.Millisecond))
+}
+
 // series sets a variable to the number of series that /metrics has, but those
 // of the Go runtime and the process, which come and go by themselves.
 func series(ts *testscript.TestScript, _ bool, args []string) {

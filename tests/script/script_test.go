@@ -13,6 +13,7 @@
 //	begin NAME COUNT METHOD ADDR/PATH …       COUNT such requests in the background; {i} is the number of each
 //	end NAME STATUS                           waits for all of them; the checks below then concern each
 //	[!] header NAME PATTERN · body TEXT · code WORD (of a problem document)
+//	told ADDR NAMESPACE N                     waits for that many invalidations from others
 //	until LIMIT STATUS METHOD ADDR/PATH BODY  asks again and again; logs how long it took
 //	redis [-cluster] NAME · redis-do NAME WORD…   a server; a command, the raw reply on stdout
 //	l1 NAME NAMESPACE KEY none|lease|absent|value [TEXT]   what Redis itself holds
@@ -86,7 +87,7 @@ func TestScript(t *testing.T) {
 			"run": run, "serve": serve, "signal": signalTo, "exit": exitOf, "log": logOf,
 			"port": port, "occupy": occupy, "listens": listens,
 			"http": httpOnce, "begin": begin, "end": end, "until": until,
-			"header": header, "body": body, "code": code, "series": series,
+			"header": header, "body": body, "code": code, "series": series, "told": told,
 			"redis": startRedis, "redis-do": redisDo, "l1": l1Holds, "relay": relay,
 			"origin": originCommand, "unhex": unhex, "wait-for": waitFor,
 		},

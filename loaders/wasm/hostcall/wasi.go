@@ -1,4 +1,4 @@
-package wasm
+package hostcall
 
 import (
 	"encoding/binary"
@@ -24,19 +24,19 @@ const (
 // environment; clocks and random are real; standard output and error are lines
 // of the log. It is written here and not the engine's, whose sleep does not end
 // with the call and which would hand out more.
-func wasiFunctions() []hostFunction {
-	fn := func(name string, params int, f func(c *call, mem api.Memory, a []uint32) int32) hostFunction {
-		return hostFunction{wasiModule, name, signature{types(params), types(1)}, i32s(f)}
+func wasiFunctions() []function {
+	fn := func(name string, params int, f func(c *Call, mem api.Memory, a []uint32) int32) function {
+		return function{wasiModule, name, types(params), types(1), i32s(f)}
 	}
-	return []hostFunction{
+	return []function{
 		fn("args_get", 2, nothing),
 		fn("args_sizes_get", 2, zeroSizes),
 		fn("environ_get", 2, nothing),
 		fn("environ_sizes_get", 2, zeroSizes),
-		{wasiModule, "sched_yield", signature{nil, types(1)}, schedYield},
+		{wasiModule, "sched_yield", nil, types(1), schedYield},
 		fn("random_get", 2, wasiRandom),
 		fn("clock_res_get", 2, clockRes),
-		{wasiModule, "clock_time_get", signature{[]api.ValueType{i32, i64, i32}, types(1)}, clockTime},
+		{wasiModule, "clock_time_get", []api.ValueType{i32, i64, i32}, types(1), clockTime},
 		fn("poll_oneoff", 4, pollOneoff),
 		fn("fd_write", 4, fdWrite),
 		fn("fd_read", 4, fdRead),
@@ -45,21 +45,21 @@ func wasiFunctions() []hostFunction {
 		fn("fd_fdstat_set_flags", 2, fdClose),
 		fn("fd_prestat_get", 2, noFile),
 		fn("fd_prestat_dir_name", 3, noFile),
-		{wasiModule, "fd_seek", signature{[]api.ValueType{i32, i64, i32, i32}, types(1)}, fdSeek},
-		{wasiModule, "proc_exit", signature{types(1), nil}, procExit},
+		{wasiModule, "fd_seek", []api.ValueType{i32, i64, i32, i32}, types(1), fdSeek},
+		{wasiModule, "proc_exit", types(1), nil, procExit},
 	}
 }
 
-func schedYield(_ *call, _ api.Memory, stack []uint64) { stack[0] = errnoSuccess }
+func schedYield(_ *Call, _ api.Memory, stack []uint64) { stack[0] = errnoSuccess }
 
-func procExit(_ *call, _ api.Memory, stack []uint64) { panic(sys.NewExitError(uint32(stack[0]))) }
+func procExit(_ *Call, _ api.Memory, stack []uint64) { panic(sys.NewExitError(uint32(stack[0]))) }
 
-func nothing(*call, api.Memory, []uint32) int32 { return errnoSuccess }
+func nothing(*Call, api.Memory, []uint32) int32 { return errnoSuccess }
 
-func noFile(*call, api.Memory, []uint32) int32 { return errnoBadf }
+func noFile(*Call, api.Memory, []uint32) int32 { return errnoBadf }
 
 // zeroSizes answers that there are none, of no size.
-func zeroSizes(_ *call, mem api.Memory, a []uint32) int32 {
+func zeroSizes(_ *Call, mem api.Memory, a []uint32) int32 {
 	return errnoOf(mem.WriteUint32Le(a[0], 0) && mem.WriteUint32Le(a[1], 0))
 }
 
@@ -70,7 +70,7 @@ func errnoOf(ok bool) int32 {
 	return errnoSuccess
 }
 
-func wasiRandom(c *call, mem api.Memory, a []uint32) int32 {
+func wasiRandom(c *Call, mem api.Memory, a []uint32) int32 {
 	return errnoOf(fillRandom(c, mem, a[0], a[1]))
 }
 
@@ -81,17 +81,17 @@ const (
 )
 
 // now reads a clock in nanoseconds.
-func (c *call) now(clock uint32) (ns int64, ok bool) {
+func (c *Call) now(clock uint32) (ns int64, ok bool) {
 	switch clock {
 	case clockRealtime:
 		return time.Now().UnixNano(), true
 	case clockMonotonic:
-		return int64(time.Since(c.spec.epoch)), true
+		return int64(time.Since(c.host.epoch)), true
 	}
 	return 0, false
 }
 
-func clockTime(c *call, mem api.Memory, stack []uint64) {
+func clockTime(c *Call, mem api.Memory, stack []uint64) {
 	ns, ok := c.now(uint32(stack[0]))
 	if !ok {
 		stack[0] = errnoInval
@@ -100,7 +100,7 @@ func clockTime(c *call, mem api.Memory, stack []uint64) {
 	stack[0] = api.EncodeI32(errnoOf(mem.WriteUint64Le(uint32(stack[2]), uint64(ns))))
 }
 
-func clockRes(c *call, mem api.Memory, a []uint32) int32 {
+func clockRes(c *Call, mem api.Memory, a []uint32) int32 {
 	if _, ok := c.now(a[0]); !ok {
 		return errnoInval
 	}
@@ -110,14 +110,14 @@ func clockRes(c *call, mem api.Memory, a []uint32) int32 {
 // isStdio says whether fd is one of the three that are always open.
 func isStdio(fd uint32) bool { return fd <= 2 }
 
-func fdClose(_ *call, _ api.Memory, a []uint32) int32 {
+func fdClose(_ *Call, _ api.Memory, a []uint32) int32 {
 	if !isStdio(a[0]) {
 		return errnoBadf
 	}
 	return errnoSuccess
 }
 
-func fdSeek(_ *call, _ api.Memory, stack []uint64) {
+func fdSeek(_ *Call, _ api.Memory, stack []uint64) {
 	if isStdio(uint32(stack[0])) {
 		stack[0] = errnoSpipe
 		return
@@ -126,7 +126,7 @@ func fdSeek(_ *call, _ api.Memory, stack []uint64) {
 }
 
 // fdRead answers the end of an empty standard input.
-func fdRead(_ *call, mem api.Memory, a []uint32) int32 {
+func fdRead(_ *Call, mem api.Memory, a []uint32) int32 {
 	if a[0] != 0 {
 		return errnoBadf
 	}
@@ -141,7 +141,7 @@ const (
 
 // fdstatGet says that the standard streams are terminals without a seek, so
 // that a C library flushes them at line ends.
-func fdstatGet(_ *call, mem api.Memory, a []uint32) int32 {
+func fdstatGet(_ *Call, mem api.Memory, a []uint32) int32 {
 	if !isStdio(a[0]) {
 		return errnoBadf
 	}
@@ -159,7 +159,7 @@ const (
 	maxWrite = 64 << 10
 )
 
-func fdWrite(c *call, mem api.Memory, a []uint32) int32 {
+func fdWrite(c *Call, mem api.Memory, a []uint32) int32 {
 	fd, vectors, count, written := a[0], a[1], a[2], a[3]
 	if fd != 1 && fd != 2 {
 		return errnoBadf

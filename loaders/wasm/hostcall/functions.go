@@ -1,27 +1,38 @@
-package wasm
+package hostcall
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/tetratelabs/wazero"
 	"github.com/tetratelabs/wazero/api"
 )
 
-// hostFunction is one function that a guest may import.
-type hostFunction struct {
-	module, name string
-	signature
-	body hostBody
+const (
+	i32 = api.ValueTypeI32
+	i64 = api.ValueTypeI64
+	f64 = api.ValueTypeF64
+)
+
+// errOver ends a guest from inside a host function when its time is over. What
+// ended it, the caller or the limit, is asked of the contexts afterwards.
+var errOver = errors.New("the call is over")
+
+// function is one function that a guest may import.
+type function struct {
+	module, name    string
+	params, results []api.ValueType
+	body            body
 }
 
-// hostBody does a host function's work. Arguments and result are in stack. It
-// may panic to end the call: errOver, a *loader.Error or a *sys.ExitError.
-type hostBody func(c *call, mem api.Memory, stack []uint64)
+// body does a host function's work. Arguments and result are in stack. It may
+// panic to end the call: errOver, a *loader.Error or a *sys.ExitError.
+type body func(c *Call, mem api.Memory, stack []uint64)
 
 // Call implements api.GoModuleFunction. A guest that calls the host for ever
 // ends here at its deadline, whatever the engine does about its loops.
-func (b hostBody) Call(ctx context.Context, mod api.Module, stack []uint64) {
+func (b body) Call(ctx context.Context, mod api.Module, stack []uint64) {
 	c := callOf(ctx)
 	if c.ctx.Err() != nil {
 		panic(errOver)
@@ -30,8 +41,8 @@ func (b hostBody) Call(ctx context.Context, mod api.Module, stack []uint64) {
 }
 
 // i32s is the body of a function that takes and answers i32 only.
-func i32s(f func(c *call, mem api.Memory, a []uint32) int32) hostBody {
-	return func(c *call, mem api.Memory, stack []uint64) {
+func i32s(f func(c *Call, mem api.Memory, a []uint32) int32) body {
+	return func(c *Call, mem api.Memory, stack []uint64) {
 		var args [8]uint32
 		n := copyArgs(args[:], stack)
 		stack[0] = api.EncodeI32(f(c, mem, args[:n]))
@@ -55,15 +66,16 @@ func types(n int) []api.ValueType {
 	return t
 }
 
-// hostFunctions is every function that a guest may import, of all modules.
-func hostFunctions() []hostFunction {
+// functions is every function that a guest may import, of all modules.
+func functions() []function {
 	return append(append(ownFunctions(), wasiFunctions()...), assemblyScriptFunctions()...)
 }
 
-// instantiateHost makes the host modules of one runtime.
-func instantiateHost(ctx context.Context, r wazero.Runtime) error {
+// Instantiate makes the host modules of one runtime. What they export, name and
+// type, is all that a guest of that runtime may import.
+func Instantiate(ctx context.Context, r wazero.Runtime) error {
 	builders := map[string]wazero.HostModuleBuilder{}
-	for _, f := range hostFunctions() {
+	for _, f := range functions() {
 		b, ok := builders[f.module]
 		if !ok {
 			b = r.NewHostModuleBuilder(f.module)

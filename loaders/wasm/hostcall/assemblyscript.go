@@ -1,4 +1,4 @@
-package wasm
+package hostcall
 
 import (
 	"crypto/rand"
@@ -15,17 +15,17 @@ import (
 )
 
 // assemblyScriptFunctions is what AssemblyScript's compiler imports by itself.
-func assemblyScriptFunctions() []hostFunction {
-	return []hostFunction{
-		{"env", "abort", signature{types(4), nil}, asAbort},
-		{"env", "seed", signature{nil, []api.ValueType{f64}}, asSeed},
-		{"env", "Date.now", signature{nil, []api.ValueType{f64}}, asDateNow},
-		{"env", "trace", signature{[]api.ValueType{i32, i32, f64, f64, f64, f64, f64}, nil}, asTrace},
+func assemblyScriptFunctions() []function {
+	return []function{
+		{"env", "abort", types(4), nil, asAbort},
+		{"env", "seed", nil, []api.ValueType{f64}, asSeed},
+		{"env", "Date.now", nil, []api.ValueType{f64}, asDateNow},
+		{"env", "trace", []api.ValueType{i32, i32, f64, f64, f64, f64, f64}, nil, asTrace},
 	}
 }
 
 // asAbort ends the call: this is how AssemblyScript throws.
-func asAbort(_ *call, mem api.Memory, stack []uint64) {
+func asAbort(_ *Call, mem api.Memory, stack []uint64) {
 	text, file := asString(mem, uint32(stack[0])), asString(mem, uint32(stack[1]))
 	if text == "" {
 		text = "abort"
@@ -33,17 +33,17 @@ func asAbort(_ *call, mem api.Memory, stack []uint64) {
 	panic(loader.Failf("%s (%s:%d:%d)", text, file, uint32(stack[2]), uint32(stack[3])))
 }
 
-func asSeed(_ *call, _ api.Memory, stack []uint64) {
+func asSeed(_ *Call, _ api.Memory, stack []uint64) {
 	var b [8]byte
 	_, _ = rand.Read(b[:]) // never fails
 	stack[0] = api.EncodeF64(float64(binary.LittleEndian.Uint64(b[:]) >> 11))
 }
 
-func asDateNow(_ *call, _ api.Memory, stack []uint64) {
+func asDateNow(_ *Call, _ api.Memory, stack []uint64) {
 	stack[0] = api.EncodeF64(float64(time.Now().UnixMilli()))
 }
 
-func asTrace(c *call, mem api.Memory, stack []uint64) {
+func asTrace(c *Call, mem api.Memory, stack []uint64) {
 	var b strings.Builder
 	b.WriteString(asString(mem, uint32(stack[0])))
 	for i := range min(uint32(stack[1]), 5) {

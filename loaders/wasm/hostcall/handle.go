@@ -1,4 +1,4 @@
-package wasm
+package hostcall
 
 import (
 	"context"
@@ -69,7 +69,7 @@ func (h *handles) closeAll() {
 
 // hostFetch starts a request and does not wait for it, so that a guest can have
 // several under way.
-func hostFetch(c *call, mem api.Memory, a []uint32) int32 {
+func hostFetch(c *Call, mem api.Memory, a []uint32) int32 {
 	if c.handles.full() || a[1] > maxFetch {
 		return abi.ErrLimit
 	}
@@ -81,7 +81,7 @@ func hostFetch(c *call, mem api.Memory, a []uint32) int32 {
 	if !ok {
 		return abi.ErrBadArgument
 	}
-	return c.handles.fetch(c.ctx, c.spec.Capabilities.Fetch, req)
+	return c.handles.fetch(c.ctx, c.host.capabilities.Fetch, req)
 }
 
 func (h *handles) fetch(ctx context.Context, f *capability.Fetcher, req capability.FetchRequest) int32 {
@@ -140,19 +140,19 @@ func fetchInfo(r capability.FetchResponse) string {
 
 // hostGet reads another namespace's value. It waits, since the answer says
 // whether there is one.
-func hostGet(c *call, mem api.Memory, a []uint32) int32 {
+func hostGet(c *Call, mem api.Memory, a []uint32) int32 {
 	namespace, ok := readText(mem, a[0], min(a[1], maxName+1))
 	key, ok2 := readText(mem, a[2], a[3])
 	if !ok || !ok2 {
 		return abi.ErrBadArgument
 	}
-	if c.spec.Capabilities.Namespaces == nil {
+	if c.host.capabilities.Namespaces == nil {
 		return abi.ErrDenied
 	}
 	if c.handles.full() {
 		return abi.ErrLimit
 	}
-	v, found, err := c.spec.Capabilities.Namespaces.Read(c.ctx, namespace, key)
+	v, found, err := c.host.capabilities.Namespaces.Read(c.ctx, namespace, key)
 	if err != nil {
 		return c.refusal("get "+namespace, err)
 	}
@@ -173,7 +173,7 @@ func getInfo(v capability.Read) string {
 }
 
 // wait is a handle whose result is there, or what to answer instead.
-func (c *call) wait(id uint32) (*handle, int32) {
+func (c *Call) wait(id uint32) (*handle, int32) {
 	h, ok := c.handles.open[int32(id)]
 	if !ok {
 		return nil, abi.ErrBadArgument
@@ -195,7 +195,7 @@ func (c *call) wait(id uint32) (*handle, int32) {
 
 // refusal says in numbers why something failed. The guest's author gets the
 // words in the log, since a number alone does not say what to change.
-func (c *call) refusal(what string, err error) int32 {
+func (c *Call) refusal(what string, err error) int32 {
 	if c.ctx.Err() != nil {
 		panic(errOver)
 	}
@@ -218,7 +218,7 @@ func refusalNumber(err error) int32 {
 	return abi.ErrFailed
 }
 
-func hostInfo(c *call, mem api.Memory, a []uint32) int32 {
+func hostInfo(c *Call, mem api.Memory, a []uint32) int32 {
 	h, refused := c.wait(a[0])
 	if h == nil {
 		return refused
@@ -227,7 +227,7 @@ func hostInfo(c *call, mem api.Memory, a []uint32) int32 {
 }
 
 // hostRead gives away the next bytes, as many as there is room for.
-func hostRead(c *call, mem api.Memory, a []uint32) int32 {
+func hostRead(c *Call, mem api.Memory, a []uint32) int32 {
 	h, refused := c.wait(a[0])
 	if h == nil {
 		return refused
@@ -240,7 +240,7 @@ func hostRead(c *call, mem api.Memory, a []uint32) int32 {
 	return int32(n)
 }
 
-func hostClose(c *call, _ api.Memory, a []uint32) int32 {
+func hostClose(c *Call, _ api.Memory, a []uint32) int32 {
 	h, ok := c.handles.open[int32(a[0])]
 	if !ok {
 		return abi.ErrBadArgument

@@ -1,4 +1,4 @@
-package wasm
+package hostcall
 
 import (
 	"crypto/rand"
@@ -12,15 +12,15 @@ import (
 )
 
 // ownFunctions is the host module cocache.
-func ownFunctions() []hostFunction {
-	fn := func(name string, params int, f func(c *call, mem api.Memory, a []uint32) int32) hostFunction {
-		return hostFunction{abi.HostModule, name, signature{types(params), types(1)}, i32s(f)}
+func ownFunctions() []function {
+	fn := func(name string, params int, f func(c *Call, mem api.Memory, a []uint32) int32) function {
+		return function{abi.HostModule, name, types(params), types(1), i32s(f)}
 	}
-	return []hostFunction{
-		{abi.HostModule, "log", signature{types(3), nil}, hostLog},
+	return []function{
+		{abi.HostModule, "log", types(3), nil, hostLog},
 		fn("setting", 4, hostSetting),
 		fn("secret", 4, hostSecret),
-		{abi.HostModule, "now_ms", signature{nil, []api.ValueType{i64}}, hostNow},
+		{abi.HostModule, "now_ms", nil, []api.ValueType{i64}, hostNow},
 		fn("random", 2, hostRandom),
 		fn("traceparent", 2, hostTraceparent),
 		fn("fetch", 2, hostFetch),
@@ -52,7 +52,7 @@ func answer(mem api.Memory, text string, buf, room uint32) int32 {
 	return int32(len(text))
 }
 
-func hostLog(c *call, mem api.Memory, stack []uint64) {
+func hostLog(c *Call, mem api.Memory, stack []uint64) {
 	size := min(uint32(stack[2]), maxLogLine)
 	if text, ok := readText(mem, uint32(stack[1]), size); ok {
 		c.log.write(c.ctx, logLevel(uint32(stack[0])), text)
@@ -71,14 +71,14 @@ func logLevel(l uint32) slog.Level {
 	return slog.LevelError
 }
 
-func hostSetting(c *call, mem api.Memory, a []uint32) int32 {
-	return lookUp(c.spec.Capabilities.Settings, mem, a, abi.ErrNotFound)
+func hostSetting(c *Call, mem api.Memory, a []uint32) int32 {
+	return lookUp(c.host.capabilities.Settings, mem, a, abi.ErrNotFound)
 }
 
 // hostSecret does not tell a secret that is not exposed from one that does not
 // exist.
-func hostSecret(c *call, mem api.Memory, a []uint32) int32 {
-	return lookUp(c.spec.Capabilities.Secrets, mem, a, abi.ErrDenied)
+func hostSecret(c *Call, mem api.Memory, a []uint32) int32 {
+	return lookUp(c.host.capabilities.Secrets, mem, a, abi.ErrDenied)
 }
 
 // maxName is how long a name of a setting, secret or namespace may be before
@@ -97,11 +97,11 @@ func lookUp(texts map[string]string, mem api.Memory, a []uint32, missing int32) 
 	return answer(mem, text, a[2], a[3])
 }
 
-func hostNow(_ *call, _ api.Memory, stack []uint64) {
+func hostNow(_ *Call, _ api.Memory, stack []uint64) {
 	stack[0] = api.EncodeI64(time.Now().UnixMilli())
 }
 
-func hostRandom(c *call, mem api.Memory, a []uint32) int32 {
+func hostRandom(c *Call, mem api.Memory, a []uint32) int32 {
 	if !fillRandom(c, mem, a[0], a[1]) {
 		return abi.ErrBadArgument
 	}
@@ -110,7 +110,7 @@ func hostRandom(c *call, mem api.Memory, a []uint32) int32 {
 
 // fillRandom works in pieces: a guest may ask for all of its memory, and the
 // end of the call must be able to come between.
-func fillRandom(c *call, mem api.Memory, ptr, size uint32) bool {
+func fillRandom(c *Call, mem api.Memory, ptr, size uint32) bool {
 	const piece = 64 << 10
 	b, ok := mem.Read(ptr, size)
 	for len(b) > 0 {
@@ -125,4 +125,4 @@ func fillRandom(c *call, mem api.Memory, ptr, size uint32) bool {
 }
 
 // hostTraceparent answers that there is none: loads are not traced yet.
-func hostTraceparent(*call, api.Memory, []uint32) int32 { return abi.ErrNotFound }
+func hostTraceparent(*Call, api.Memory, []uint32) int32 { return abi.ErrNotFound }

@@ -1,4 +1,4 @@
-package wasm
+package hostcall
 
 import (
 	"encoding/binary"
@@ -32,7 +32,7 @@ type subscription struct {
 // pollOneoff sleeps until the first clock of the list, which is how guests
 // sleep. Of files there are the standard streams only, and they are always
 // ready.
-func pollOneoff(c *call, mem api.Memory, a []uint32) int32 {
+func pollOneoff(c *Call, mem api.Memory, a []uint32) int32 {
 	in, out, count, result := a[0], a[1], a[2], a[3]
 	if count == 0 || count > maxSubscriptions {
 		return errnoInval
@@ -59,7 +59,7 @@ func pollOneoff(c *call, mem api.Memory, a []uint32) int32 {
 	return errnoOf(mem.Write(out, events) && mem.WriteUint32Le(result, uint32(len(events)/eventSize)))
 }
 
-func (c *call) subscription(b []byte) subscription {
+func (c *Call) subscription(b []byte) subscription {
 	s := subscription{userData: binary.LittleEndian.Uint64(b), tag: b[8]}
 	switch s.tag {
 	case tagClock:
@@ -75,7 +75,7 @@ func (c *call) subscription(b []byte) subscription {
 }
 
 // clockWait is how long a clock's subscription lasts.
-func (c *call) clockWait(b []byte) (time.Duration, uint16) {
+func (c *Call) clockWait(b []byte) (time.Duration, uint16) {
 	now, ok := c.now(binary.LittleEndian.Uint32(b[16:]))
 	if !ok {
 		return 0, errnoInval
