@@ -11,15 +11,16 @@
 -- Replies
 --   late now                     began after not-after; nothing was done
 --   value now entry refresh      refresh is granted, held or none
---   lease now                    the token now holds the lease
---   held now left                another token holds the lease for left ms more
+--   lease now copy               the token now holds the lease; copy: the entry with a living stale value, or empty
+--   held now left copy           another token holds the lease for left ms more; copy as above
 --   miss now                     nothing here and no lease was asked for
 --   unreadable now content       not an entry of ours
 --   newer now                    an entry of a later format
 --   foreign-type now             not a string
--- Keeps: I2 I4 I8
+-- Keeps: I2 I4 I8 I14
 local NONE = string.rep('\0', 24)
 local function pad(n) return string.format('%015.0f', n) end
+local stale_until = 0
 
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
@@ -37,16 +38,19 @@ if entry then
   local format = string.sub(entry, 3, 3)
   if format > '1' then return {'newer', clock} end
   local state = string.sub(entry, 4, 4)
-  local issued = tonumber(string.sub(entry, 29, 43))
-  local ends = tonumber(string.sub(entry, 44, 58))
-  if format ~= '1' or #entry < 170 or not string.find('LVM', state, 1, true)
-    or string.find(string.sub(entry, 29, 58), '%D') then
+  if format ~= '1' or #entry < 170 or not string.find('LVMS', state, 1, true)
+    or string.find(string.sub(entry, 29, 123), '%D') then
     return {'unreadable', clock, entry}
   end
+  local issued = tonumber(string.sub(entry, 29, 43))
+  local ends = tonumber(string.sub(entry, 44, 58))
+  stale_until = tonumber(string.sub(entry, 94, 108))
   if state == 'L' then
     if ends > now and issued <= now then
-      return {'held', clock, string.format('%.0f', ends - now)}
+      return {'held', clock, string.format('%.0f', ends - now), stale_until > now and entry or ''}
     end
+  elseif state == 'S' then
+    -- nobody holds a lease: as absent, but for the copy
   elseif ends > now then
     local refresh = 'none'
     local window = tonumber(ARGV[4])
@@ -61,6 +65,11 @@ end
 
 if ARGV[2] == '' then return {'miss', clock} end
 local life = tonumber(ARGV[3])
+if stale_until > now then
+  redis.call('SETRANGE', KEYS[1], 3, 'L' .. ARGV[2] .. pad(now) .. pad(now + life))
+  redis.call('PEXPIRE', KEYS[1], string.format('%.0f', math.max(life, stale_until - now)))
+  return {'lease', clock, entry}
+end
 redis.call('SET', KEYS[1], '\255\2041L' .. ARGV[2] .. pad(now) .. pad(now + life)
   .. string.rep('0', 85) .. NONE .. '\0\0\0', 'PX', ARGV[3])
-return {'lease', clock}
+return {'lease', clock, ''}

@@ -160,6 +160,7 @@ func policyFields(p *policy.Policy) section {
 		{name: "ttl-jitter", doc: "by which fills spread their ttl both ways", value: percent(&p.TTLJitter)},
 		{name: "absent-ttl", doc: "life of the knowledge that a key does not exist", value: ttl(&p.AbsentTTL)},
 		{name: "refresh-window", doc: "last part of a life in which a hit starts a refresh", value: durationOrOff(&p.RefreshWindow)},
+		{name: "stale-ttl", doc: "how long a value may be shown on after its invalidation, to readers who would wait", value: durationOrOff(&p.StaleTTL)},
 		{name: "lease-ttl", doc: "how long one instance may load before another takes over", value: duration(&p.LeaseTTL)},
 		{name: "lease-wait", doc: "how long a reader waits for another's load", value: durationOrOff(&p.LeaseWait)},
 		{name: "lease-poll", doc: "pause between two looks at another's lease, growing", value: nested(section{

@@ -82,7 +82,7 @@ func TestFull(t *testing.T) {
 			{Name: "shops", Type: "cache", Policy: common, CacheControl: "no-store"},
 			{Name: "users", Type: "cache", CacheControl: "private, max-age=5", Policy: policy.Policy{
 				TTL: 90 * time.Minute, MaxTTL: 24 * time.Hour, TTLJitter: 5, AbsentTTL: policy.Forever,
-				RefreshWindow: time.Minute, LeaseTTL: 20 * time.Second, LeaseWait: 4 * time.Second,
+				RefreshWindow: time.Minute, StaleTTL: 5 * time.Second, LeaseTTL: 20 * time.Second, LeaseWait: 4 * time.Second,
 				LeasePoll: policy.Poll{Min: time.Millisecond, Max: time.Millisecond},
 				Local: policy.Local{
 					Disabled: true, MaxAge: 2 * time.Minute, DegradedMaxAge: 3 * time.Second, MaxEntries: 5, MaxBytes: 1 << 20,

@@ -47,6 +47,8 @@ func cacheStatus(found cache.Lookup) string {
 		return member("cocache-l1", "hit", life(found.TTL), absentDetail(found)) + ", " + missedL2(found)
 	case cache.FromLoader:
 		return member("cocache-l1", passedL1(found)...) + ", " + missedL2(found)
+	case cache.FromStale:
+		return member("cocache-l1", "hit", "ttl="+strconv.FormatInt(-int64(found.StaleFor/time.Second), 10), "detail=stale")
 	default:
 		return member("cocache-l1", "fwd=uri-miss", "detail=unpopulated")
 	}

@@ -40,6 +40,8 @@ func TestCacheStatus(t *testing.T) {
 			"cocache-l2; hit; ttl=4; detail=absent", "30"},
 		{"negative in L1", cache.Lookup{Kind: cache.Absent, Source: cache.FromL1, LocalTTL: 4 * s, TTL: 30 * s},
 			"cocache-l1; hit; ttl=30; detail=absent, cocache-l2; fwd=uri-miss; stored", "30"},
+		{"stale", cache.Lookup{Kind: cache.Value, Source: cache.FromStale, StaleFor: 3500 * time.Millisecond}, "cocache-l1; hit; ttl=-3; detail=stale", "0"},
+		{"stale since now", cache.Lookup{Kind: cache.Value, Source: cache.FromStale}, "cocache-l1; hit; ttl=0; detail=stale", "0"},
 		{"nothing held", cache.Lookup{Kind: cache.Unpopulated, LocalTTL: s}, "cocache-l1; fwd=uri-miss; detail=unpopulated", "0"},
 		{"nothing held, known here", cache.Lookup{Kind: cache.Unpopulated, Source: cache.FromL2, LocalTTL: s},
 			"cocache-l2; hit; ttl=1; detail=unpopulated", "0"},

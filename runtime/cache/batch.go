@@ -59,7 +59,7 @@ func (c *Cache) GetAll(ctx context.Context, keys []string) []Item {
 func (c *Cache) missAll(ctx context.Context, keys []string, misses []int, items []Item) {
 	flights := make([]*flight.Flight[result], len(misses))
 	var led []*flight.Flight[result]
-	joined := make([]bool, len(misses))
+	seats := make([]flight.Seat, len(misses))
 	for j, i := range misses {
 		key := keys[i]
 		if err := c.checkKey(key); err != nil {
@@ -70,10 +70,9 @@ func (c *Cache) missAll(ctx context.Context, keys []string, misses []int, items 
 			items[i].Err = ErrRecursion
 			continue
 		}
-		f, leads := c.flights.Join(ctx, key, c.stamps.Note(key))
-		flights[j], joined[j] = f, !leads
-		if leads {
-			led = append(led, f)
+		flights[j], seats[j] = c.flights.Join(ctx, key, c.stamps.Note(key))
+		if seats[j].Leads {
+			led = append(led, flights[j])
 		}
 	}
 	if len(led) > 0 && !c.start(func() { c.flyAll(led) }) {
@@ -82,9 +81,14 @@ func (c *Cache) missAll(ctx context.Context, keys []string, misses []int, items 
 		}
 	}
 	for j, i := range misses {
-		if flights[j] != nil {
-			items[i].Lookup, items[i].Err = c.wait(ctx, flights[j], joined[j])
+		if flights[j] == nil {
+			continue
 		}
+		r := c.wait(ctx, flights[j], seats[j], wish{fresh: true})
+		if !c.suits(r, seats[j], wish{fresh: true}) { // that flight took a stale value: a batch takes none
+			r.found, r.err = c.miss(ctx, keys[i], wish{fresh: true})
+		}
+		items[i].Lookup, items[i].Err = r.found, r.err
 	}
 }
 
@@ -97,7 +101,9 @@ type lead struct {
 	reason Reason
 }
 
-func (l *lead) finish(found Lookup, err error) { l.flights.Finish(l.flight, result{found, err}) }
+func (l *lead) finish(found Lookup, err error) {
+	l.flights.Finish(l.flight, result{found: found, err: err})
+}
 
 // flyAll leads the flights of a batch: stamps after the last registration and
 // before the read, then one read of L1, then one load of what is missing.

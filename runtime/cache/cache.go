@@ -37,7 +37,7 @@ type L1 interface {
 	Release(ctx context.Context, key string, token entry.Token) error
 	Reclaim(ctx context.Context, key, content string, leaseTTL time.Duration) (entry.Token, bool, error)
 	Put(ctx context.Context, key string, f l1.Fill) error
-	Invalidate(ctx context.Context, keys []string) []error
+	Invalidate(ctx context.Context, keys []string, staleTTL time.Duration) []error
 	Announce(ctx context.Context) error
 	Channel() string
 }
@@ -84,6 +84,7 @@ type Cache struct {
 	feedUp  atomic.Bool
 	pending pending
 	own     own
+	wrote   ownWrites
 	counts  counts
 
 	mu     sync.Mutex

@@ -31,9 +31,10 @@ const (
 	FromL2
 	FromL1
 	FromLoader
+	FromStale // L1, of a value that has been invalidated
 )
 
-var sourceNames = [...]string{"none", "l2", "l1", "loader"}
+var sourceNames = [...]string{"none", "l2", "l1", "loader", "stale"}
 
 func (s Source) String() string { return sourceNames[s] }
 
@@ -71,6 +72,8 @@ type Lookup struct {
 	// Degraded says why L1 has no part in the answer. An answer from L2 that
 	// was degraded when it was made says FillRefused, whatever the reason was.
 	Degraded Reason
+	// StaleFor is how long ago a stale answer was invalidated.
+	StaleFor time.Duration
 	// Joined: another reader of this process led the load.
 	Joined bool
 	// Waited: another instance held the lease for a while.

@@ -169,7 +169,7 @@ func (c *Cache) again(ctx context.Context, failures []*failure) {
 		keys[i] = f.key
 	}
 	var failed []*failure
-	for i, err := range c.l1.Invalidate(ctx, keys) {
+	for i, err := range c.l1.Invalidate(ctx, keys, c.staleTTL()) {
 		c.counts.write(opInvalidate, err)
 		if err != nil {
 			c.exceptOwn(keys[i], err)
@@ -178,6 +178,7 @@ func (c *Cache) again(ctx context.Context, failures []*failure) {
 		}
 		c.counts.sent.Add(1)
 		c.pending.done(failures[i])
+		c.wroteNow(keys[i])
 		c.l2.Invalidate(keys[i])
 	}
 	c.drop(len(c.pending.failed(failed)), "every attempt failed")

@@ -35,7 +35,7 @@ func (c *Cache) get(ctx context.Context, key string, own loader.Loader) (Lookup,
 		return found, nil
 	}
 	began := time.Now()
-	found, err := c.miss(ctx, key, own)
+	found, err := c.miss(ctx, key, wish{own: own, fresh: loadingAny(ctx)})
 	c.finish(began, found, err)
 	return found, err
 }
@@ -77,15 +77,24 @@ func fromCopy(copy *l2.Copy, now l2.Instant) Lookup {
 	return found
 }
 
-// result is what a flight publishes.
+// result is what a flight publishes, or offers its waiters before.
 type result struct {
 	found Lookup
 	err   error
+	ask   int // the question that brought a stale answer
 }
 
-// miss joins or leads the key's flight (step 2) and waits for it. A reader with
-// its own loader goes on until it led, or joined one that had any.
-func (c *Cache) miss(ctx context.Context, key string, own loader.Loader) (Lookup, error) {
+// wish is what a reader of a miss brings along.
+type wish struct {
+	own   loader.Loader // its own loader; nil: the namespace's
+	fresh bool          // it takes no stale value
+}
+
+// miss joins or leads the key's flight (step 2) and waits for it. It goes on
+// until the answer suits: a reader with its own loader takes none from readers
+// who had no loader, and a reader who wants no stale value, or came too late
+// for it, takes none.
+func (c *Cache) miss(ctx context.Context, key string, w wish) (Lookup, error) {
 	if err := c.checkKey(key); err != nil {
 		return Lookup{}, err
 	}
@@ -93,15 +102,20 @@ func (c *Cache) miss(ctx context.Context, key string, own loader.Loader) (Lookup
 		return Lookup{}, ErrRecursion
 	}
 	for {
-		f, leads := c.flights.Join(ctx, key, c.stamps.Note(key))
-		if leads && !c.start(func() { c.fly(f, own) }) {
+		f, seat := c.flights.Join(ctx, key, c.stamps.Note(key))
+		if seat.Leads && !c.start(func() { c.fly(f, w) }) {
 			c.flights.Finish(f, result{err: ErrClosed})
 		}
-		found, err := c.wait(ctx, f, !leads)
-		if leads || own == nil || !nothingKnown(found, err) {
-			return found, err
+		r := c.wait(ctx, f, seat, w)
+		if seat.Leads || !(w.own != nil && nothingKnown(r.found, r.err)) && c.suits(r, seat, w) {
+			return r.found, r.err
 		}
 	}
+}
+
+// suits reports whether the caller may take the answer as far as it is stale.
+func (c *Cache) suits(r result, seat flight.Seat, w wish) bool {
+	return r.found.Source != FromStale || !w.fresh && seat.Came(r.ask)
 }
 
 // nothingKnown: the answer of a read that had no loader.
@@ -118,32 +132,45 @@ func (c *Cache) checkKey(key string) error {
 	return nil
 }
 
-// wait is a caller's part in a flight: until it publishes, is overdue, or the
-// caller's own context ends.
-func (c *Cache) wait(ctx context.Context, f *flight.Flight[result], joined bool) (Lookup, error) {
+// wait is a caller's part in a flight: until it publishes or offers what the
+// caller takes, is overdue, or the caller's own context ends.
+func (c *Cache) wait(ctx context.Context, f *flight.Flight[result], seat flight.Seat, w wish) result {
 	defer c.flights.Leave(f)
 	c.counts.waiters.Add(1)
 	defer c.counts.waiters.Add(-1)
-	select {
-	case <-f.Done():
-	case <-f.Overdue():
-		return Lookup{}, &LoadTimeoutError{c.policy.Loads.Timeout}
-	case <-ctx.Done():
-		return Lookup{}, context.Cause(ctx)
+	offered := f.Offered()
+	if seat.Leads {
+		offered = nil // the leader loads
 	}
-	r := f.Result()
-	r.found.Joined = joined
-	return r.found, r.err
+	for {
+		var r result
+		select {
+		case <-f.Done():
+			r = f.Result()
+		case <-offered:
+			if r = f.Offer().Result; !c.suits(r, seat, w) {
+				offered = nil
+				continue
+			}
+		case <-f.Overdue():
+			return result{err: &LoadTimeoutError{c.policy.Loads.Timeout}}
+		case <-ctx.Done():
+			return result{err: context.Cause(ctx)}
+		}
+		r.found.Joined = !seat.Leads
+		return r
+	}
 }
 
 // fly leads a flight and publishes its result once it is off the register.
-func (c *Cache) fly(f *flight.Flight[result], own loader.Loader) {
+func (c *Cache) fly(f *flight.Flight[result], w wish) {
 	r := c.readFor(f)
-	if own != nil {
-		r.source = own
+	if w.own != nil {
+		r.source = w.own
 	}
+	r.wish = w
 	found, err := r.through()
-	c.flights.Finish(f, result{found, err})
+	c.flights.Finish(f, result{found, err, r.asked})
 }
 
 // readFor takes the stamp that serves the whole flight (step 3).
@@ -153,6 +180,8 @@ func (c *Cache) readFor(f *flight.Flight[result]) read {
 	return read{Cache: c, source: c.loader, ctx: f.Context(), key: f.Key, noted: noted,
 		begin:   func() bool { return c.flights.Begin(f) },
 		overdue: func() { c.flights.Overdue(f) },
+		askNext: func() int { return c.flights.Ask(f) },
+		offer:   func(o flight.Offer[result]) { c.flights.Offer(f, o) },
 	}
 }
 
@@ -165,6 +194,10 @@ type read struct {
 	noted   stamp.Stamp
 	begin   func() bool // tells that the loader is about to run; false: nobody wants it any more
 	overdue func()      // tells that the load has taken too long
+	askNext func() int  // numbers a question to L1
+	offer   func(flight.Offer[result])
+	wish    wish // of the leader
+	asked   int  // number of the last question
 	waited  bool
 }
 
@@ -178,6 +211,7 @@ func (r *read) through() (Lookup, error) {
 	var wait leaseWait
 	for {
 		sent := r.l2.Now()
+		r.asked = r.askNext()
 		reading, err := r.l1.Read(r.ctx, r.key, r.ask(r.source))
 		if err != nil {
 			return r.redisDown(err)
@@ -190,11 +224,16 @@ func (r *read) through() (Lookup, error) {
 			if r.waited {
 				r.counts.leases[leaseTakenOver].Add(1)
 			}
+			r.offerStale(reading.Stale, r.asked)
 			return r.load(reading.Token)
 		case l1.Held:
 			if r.source == nil {
 				return Lookup{Kind: Unpopulated}, nil
 			}
+			if found, ok := r.stale(reading.Stale); ok && !r.wish.fresh {
+				return found, nil
+			}
+			r.offerStale(reading.Stale, r.asked)
 			r.waited = true
 			again, err := wait.pause(r.ctx, r.policy, reading.Left)
 			if err != nil {
@@ -419,6 +458,10 @@ func loading(ctx context.Context, c *Cache, key string) bool {
 	}
 	return false
 }
+
+// loadingAny reports whether ctx belongs to any load: what goes into a fresh
+// value must not be stale itself.
+func loadingAny(ctx context.Context) bool { return ctx.Value(chainKey{}) != nil }
 
 // withLoading marks ctx as the load of keys.
 func withLoading(ctx context.Context, c *Cache, keys ...string) context.Context {

@@ -85,7 +85,7 @@ var (
 )
 
 const (
-	sources = int(FromLoader) + 1
+	sources = int(FromStale) + 1
 	kinds   = int(Unpopulated) + 1
 	reasons = int(PendingInvalidation) + 1
 )

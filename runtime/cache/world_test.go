@@ -201,6 +201,23 @@ type stage struct {
 	faults map[string]error  // guarded by mu; by verb, instead of sending
 }
 
+// state is the letter of the entry under a key, "" when there is none.
+func (w *world) state(key string) string {
+	w.t.Helper()
+	client := l1.Open(l1.Options{Addresses: []string{"embedded"}, Dial: w.redis.Dial, Logger: w.log})
+	defer client.Close()
+	conn, giveUp, err := client.Subscriber()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	defer giveUp()
+	content, err := conn.Do(context.Background(), conn.B().Getrange().Key("cocache:{}n:"+key).Start(3).End(3).Build()).ToString()
+	if err != nil {
+		w.t.Fatal(err)
+	}
+	return content
+}
+
 // breakOff makes a verb fail without being sent; nil mends it.
 func (s *stage) breakOff(verb string, err error) {
 	s.mu.Lock()
@@ -305,12 +322,12 @@ func (s *stage) Put(ctx context.Context, key string, f l1.Fill) error {
 	return s.L1.Put(ctx, key, f)
 }
 
-func (s *stage) Invalidate(ctx context.Context, keys []string) []error {
+func (s *stage) Invalidate(ctx context.Context, keys []string, staleTTL time.Duration) []error {
 	defer s.enter("invalidate")()
 	if err := s.fault("invalidate"); err != nil {
 		return slices.Repeat([]error{err}, len(keys))
 	}
-	return s.L1.Invalidate(ctx, keys)
+	return s.L1.Invalidate(ctx, keys, staleTTL)
 }
 
 // del removes a key as a stranger would, without telling anybody.

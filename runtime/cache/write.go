@@ -33,6 +33,7 @@ func (c *Cache) Put(ctx context.Context, key string, value []byte, o PutOptions)
 	} else {
 		c.exceptOwn(key, err)
 	}
+	c.wroteNow(key)
 	c.l2.Invalidate(key)
 	return c.written(opPut, err)
 }
@@ -112,11 +113,12 @@ func (c *Cache) InvalidateAll(ctx context.Context, keys []string) []Invalidation
 	for j, key := range valid {
 		pending[j] = c.pending.of(key)
 	}
-	for j, err := range c.l1.Invalidate(ctx, valid) {
+	for j, err := range c.l1.Invalidate(ctx, valid, c.staleTTL()) {
 		if err == nil {
 			c.pending.done(pending[j])
 		}
 		outcomes[at[j]] = c.invalidated(valid[j], err)
+		c.wroteNow(valid[j])
 	}
 	c.invalidateLocal(valid)
 	return outcomes

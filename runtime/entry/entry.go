@@ -21,6 +21,7 @@ const (
 	Lease    State = 'L' // someone may fill; holds the token
 	Value    State = 'V'
 	Negative State = 'M' // a stored "does not exist"
+	Stale    State = 'S' // an invalidated value that may still be shown; nobody holds a lease
 )
 
 // Format is the version of the layout that this package writes.
@@ -73,8 +74,11 @@ type Entry struct {
 	Token    Token // of the lease, or of the refresh under way
 	IssuedAt int64 // when Token was issued, ms
 	Until    int64 // end of the lease or of the value, ms, or Never
-	Version  uint64
-	WriteID  Token
+	// StaleUntil and InvalidatedAt, ms, are of the body of a stale entry, or of
+	// a lease that keeps one; 0 without.
+	StaleUntil, InvalidatedAt int64
+	Version                   uint64
+	WriteID                   Token
 	Body
 }
 
@@ -114,7 +118,7 @@ func Decode(s string) (Entry, error) {
 func decodeFields(s string) (Entry, error) {
 	e := Entry{State: State(s[stateAt])}
 	switch e.State {
-	case Lease, Value, Negative:
+	case Lease, Value, Negative, Stale:
 	default:
 		return Entry{}, fmt.Errorf("%w: state %q", ErrForeign, s[stateAt])
 	}
@@ -126,6 +130,8 @@ func decodeFields(s string) (Entry, error) {
 	}{
 		{issuedAt, timeSize, &e.IssuedAt},
 		{untilAt, timeSize, &e.Until},
+		{staleUntilAt, timeSize, &e.StaleUntil},
+		{invalidAt, timeSize, &e.InvalidatedAt},
 	} {
 		n, ok := digits(s[f.at : f.at+f.size])
 		if !ok {
@@ -193,6 +199,6 @@ func Encode(e Entry) (string, error) {
 	head = append(head, Format, byte(e.State))
 	head = append(head, e.Token[:]...)
 	head = fmt.Appendf(head, "%015d%015d", e.IssuedAt, e.Until)
-	head = fmt.Appendf(head, "%020d%015d%015d%015d", 0, 0, 0, 0)
+	head = fmt.Appendf(head, "%020d%015d%015d%015d", 0, 0, e.StaleUntil, e.InvalidatedAt)
 	return string(head) + tail, nil
 }

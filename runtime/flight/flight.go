@@ -36,10 +36,21 @@ type Flight[R any] struct {
 	done    chan struct{} // closed once result is set
 	overdue chan struct{} // closed when it ran too long
 	result  R
+	offer   chan struct{} // closed once offered is set
+	offered Offer[R]
 
 	stage   stage       // guarded by Group.mu
 	stamp   stamp.Stamp // guarded by Group.mu; set from stamped on
 	callers int         // guarded by Group.mu
+	asks    int         // guarded by Group.mu; numbers what the leader asked so far
+}
+
+// Offer is an answer that waiters may take before the flight ends. Ask is the
+// number of the question that brought it: it suits those who came before that
+// was asked.
+type Offer[R any] struct {
+	Ask    int
+	Result R
 }
 
 type stage uint8
@@ -50,22 +61,50 @@ const (
 	begun            // the loader runs: no longer cancelled when abandoned
 )
 
+// Seat is a caller's place in a flight.
+type Seat struct {
+	Leads bool
+	asks  int // asked before the caller came
+}
+
+// Came reports whether the caller had come before the question of that number
+// was asked.
+func (s Seat) Came(ask int) bool { return s.asks < ask }
+
 // Join registers the caller, who saw the stamp noted when it came, with the
 // key's flight, or makes a new flight that it leads. Each caller must Leave.
-func (g *Group[R]) Join(ctx context.Context, key string, noted stamp.Stamp) (f *Flight[R], leads bool) {
+func (g *Group[R]) Join(ctx context.Context, key string, noted stamp.Stamp) (*Flight[R], Seat) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if f := g.flights[key]; f != nil && (f.stage < stamped || !f.stamp.Before(noted)) {
 		f.callers++
-		return f, false
+		return f, Seat{asks: f.asks}
 	}
-	f = &Flight[R]{Key: key, callers: 1, done: make(chan struct{}), overdue: make(chan struct{})}
+	f := &Flight[R]{Key: key, callers: 1, done: make(chan struct{}), overdue: make(chan struct{}), offer: make(chan struct{})}
 	f.ctx, f.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	if g.flights == nil {
 		g.flights = make(map[string]*Flight[R])
 	}
 	g.flights[key] = f // an outdated flight keeps its callers
-	return f, true
+	return f, Seat{Leads: true}
+}
+
+// Ask numbers a question that the leader is about to ask, from 1.
+func (g *Group[R]) Ask(f *Flight[R]) int {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	f.asks++
+	return f.asks
+}
+
+// Offer hands out an answer before the end; only the first of a flight counts.
+func (g *Group[R]) Offer(f *Flight[R], o Offer[R]) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if f.offered.Ask == 0 {
+		f.offered = o
+		close(f.offer)
+	}
 }
 
 // Stamped says that the flight has taken its stamp.
@@ -140,6 +179,12 @@ func (f *Flight[R]) Done() <-chan struct{} { return f.done }
 
 // Overdue is closed when the flight ran too long.
 func (f *Flight[R]) Overdue() <-chan struct{} { return f.overdue }
+
+// Offered is closed when there is an Offer.
+func (f *Flight[R]) Offered() <-chan struct{} { return f.offer }
+
+// Offer is what was offered; valid once Offered is closed.
+func (f *Flight[R]) Offer() Offer[R] { return f.offered }
 
 // Result is what was published; valid once Done is closed.
 func (f *Flight[R]) Result() R { return f.result }

@@ -49,8 +49,8 @@ func TestWhoMayJoin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var g group
-			f, leads := g.Join(context.Background(), "k", old)
-			if !leads {
+			f, seat := g.Join(context.Background(), "k", old)
+			if !seat.Leads {
 				t.Fatal("the first does not lead")
 			}
 			if test.stamp != nil {
@@ -59,9 +59,9 @@ func TestWhoMayJoin(t *testing.T) {
 			if test.begin && !g.Begin(f) {
 				t.Fatal("cannot begin")
 			}
-			other, leads := g.Join(context.Background(), "k", test.noted)
-			if joined := other == f; joined != test.joins || leads == test.joins {
-				t.Errorf("joined %v, leads %v; want joined %v", joined, leads, test.joins)
+			other, seat := g.Join(context.Background(), "k", test.noted)
+			if joined := other == f; joined != test.joins || seat.Leads == test.joins {
+				t.Errorf("joined %v, leads %v; want joined %v", joined, seat.Leads, test.joins)
 			}
 			if g.Len() != 1 {
 				t.Errorf("%d flights registered", g.Len())
@@ -76,9 +76,9 @@ func TestWhoMayJoin(t *testing.T) {
 func TestKeysHaveFlightsOfTheirOwn(t *testing.T) {
 	var g group
 	a, _ := g.Join(context.Background(), "a", stamp.Stamp{})
-	b, leads := g.Join(context.Background(), "b", stamp.Stamp{})
-	if a == b || !leads || g.Len() != 2 {
-		t.Errorf("same %v, leads %v, %d registered", a == b, leads, g.Len())
+	b, seat := g.Join(context.Background(), "b", stamp.Stamp{})
+	if a == b || !seat.Leads || g.Len() != 2 {
+		t.Errorf("same %v, leads %v, %d registered", a == b, seat.Leads, g.Len())
 	}
 }
 
@@ -108,7 +108,7 @@ func TestAReplacedFlightKeepsItsCallersAndRemovesNobodyElse(t *testing.T) {
 				t.Fatal("not replaced")
 			}
 			end(&g, old)
-			if f, leads := g.Join(context.Background(), "k", stamp.Stamp{}); f != young || leads {
+			if f, seat := g.Join(context.Background(), "k", stamp.Stamp{}); f != young || seat.Leads {
 				t.Error("the newer flight left the register")
 			}
 			if young.Context().Err() != nil || !open(t, young.Done()) || !open(t, young.Overdue()) {
@@ -197,7 +197,7 @@ func TestTheLastToLeaveCancelsUnlessTheLoaderBegan(t *testing.T) {
 				if g.Begin(f) {
 					t.Error("an abandoned flight begins its loader")
 				}
-				if other, leads := g.Join(context.Background(), "k", stamp.Stamp{}); other == f || !leads {
+				if other, seat := g.Join(context.Background(), "k", stamp.Stamp{}); other == f || !seat.Leads {
 					t.Error("joined a dying flight")
 				}
 			}
@@ -216,7 +216,7 @@ func TestOverdueLeavesTheRegisterAndTellsItsCallers(t *testing.T) {
 	if !open(t, f.Done()) || f.Context().Err() != nil {
 		t.Error("an overdue flight ended by itself")
 	}
-	if other, leads := g.Join(context.Background(), "k", stamp.Stamp{}); other == f || !leads {
+	if other, seat := g.Join(context.Background(), "k", stamp.Stamp{}); other == f || !seat.Leads {
 		t.Error("joined an overdue flight")
 	}
 	g.Finish(f, "late")
@@ -247,8 +247,8 @@ func TestEveryCallerIsServedOnce(t *testing.T) {
 		wg.Go(func() {
 			for i := range 500 {
 				key := fmt.Sprint(i % 3)
-				f, leads := g.Join(context.Background(), key, table.Note(key))
-				if leads {
+				f, seat := g.Join(context.Background(), key, table.Note(key))
+				if seat.Leads {
 					g.Stamped(f, table.Note(key))
 					if g.Begin(f) {
 						g.Finish(f, key)

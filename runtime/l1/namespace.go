@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha1"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -68,7 +69,15 @@ type Reading struct {
 	Entry   entry.Entry   // of a Hit
 	Left    time.Duration // of a Hit its remaining life, policy.Forever without end; of a Held lease
 	Token   entry.Token   // of a lease or refresh granted; else zero
+	Stale   *Copy         // beside a lease, ours or another's, where one lives; else nil
 	Content string        // of a Hit, and of what is Unreadable: the bytes as they are
+}
+
+// Copy is an invalidated value that may still be shown to readers who would
+// otherwise wait.
+type Copy struct {
+	Entry entry.Entry
+	Age   time.Duration // since it was invalidated
 }
 
 // Granted reports whether the read was given a lease or refresh token.
@@ -100,10 +109,12 @@ func reading(r reply, token entry.Token) (Reading, error) {
 	case tagValue:
 		return hit(r, token)
 	case tagLease:
-		return Reading{Kind: Leased, Token: token}, nil
+		stale, err := staleCopy(r, 0)
+		return Reading{Kind: Leased, Token: token, Stale: stale}, err
 	case tagHeld:
-		left, err := r.rest[0].AsInt64()
-		return Reading{Kind: Held, Left: time.Duration(left) * time.Millisecond}, err
+		left, err1 := r.rest[0].AsInt64()
+		stale, err2 := staleCopy(r, 1)
+		return Reading{Kind: Held, Left: time.Duration(left) * time.Millisecond, Stale: stale}, errors.Join(err1, err2)
 	case tagUnreadable:
 		content, err := r.rest[0].ToString()
 		return Reading{Kind: Unreadable, Content: content}, err
@@ -114,6 +125,20 @@ func reading(r reply, token entry.Token) (Reading, error) {
 	default:
 		return Reading{Kind: Miss}, nil
 	}
+}
+
+// staleCopy is the stale value in a reply; nil when there is none, or none that
+// can be read.
+func staleCopy(r reply, at int) (*Copy, error) {
+	content, err := r.rest[at].ToString()
+	if err != nil || content == "" {
+		return nil, err
+	}
+	e, err := entry.Decode(content)
+	if err != nil {
+		return nil, nil // as good as none: the reader waits or loads
+	}
+	return &Copy{Entry: e, Age: time.Duration(max(r.now-e.InvalidatedAt, 0)) * time.Millisecond}, nil
 }
 
 func hit(r reply, token entry.Token) (Reading, error) {
@@ -186,9 +211,9 @@ func (n *Namespace) Put(ctx context.Context, key string, f Fill) error {
 	return err
 }
 
-// Invalidate removes keys and tells every instance; it answers one error per
-// key, nil where it was done.
-func (n *Namespace) Invalidate(ctx context.Context, keys []string) []error {
+// Invalidate removes keys and tells every instance; with a staleTTL values may be
+// shown on for so long. It answers one error per key, nil where it was done.
+func (n *Namespace) Invalidate(ctx context.Context, keys []string, staleTTL time.Duration) []error {
 	errs := make([]error, 0, len(keys))
 	size := frame.MaxKeys
 	if conn := n.client.conn.Load(); conn != nil && conn.cluster {
@@ -198,7 +223,7 @@ func (n *Namespace) Invalidate(ctx context.Context, keys []string) []error {
 	for start := 0; start < len(keys); start += size {
 		part := keys[start:min(start+size, len(keys))]
 		calls = append(calls, call{invalidateScript, n.keys(part...),
-			[]string{n.channel, n.frame(part...)}})
+			[]string{n.channel, n.frame(part...), milliseconds(staleTTL)}})
 	}
 	if len(calls) == 0 {
 		return nil

@@ -51,7 +51,7 @@ var (
 	readScript = newScript(lua.Read, "read",
 		[]string{"not-after", "token", "lease-ttl", "refresh-window"},
 		map[string][]string{
-			tagLate: now, tagValue: {"now", "entry", "refresh"}, tagLease: now, tagHeld: {"now", "left"},
+			tagLate: now, tagValue: {"now", "entry", "refresh"}, tagLease: {"now", "copy"}, tagHeld: {"now", "left", "copy"},
 			tagMiss: now, tagUnreadable: {"now", "content"}, tagNewer: now, tagForeignType: now,
 		})
 	fillScript = newScript(lua.Fill, "fill",
@@ -67,7 +67,7 @@ var (
 		[]string{"not-after", "channel", "frame", "state", "ttl", "tail"},
 		map[string][]string{tagLate: now, tagStored: now})
 	invalidateScript = newScript(lua.Invalidate, "invalidate",
-		[]string{"not-after", "channel", "frame"},
+		[]string{"not-after", "channel", "frame", "stale-ttl"},
 		map[string][]string{tagLate: now, tagDone: now})
 )
 

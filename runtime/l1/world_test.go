@@ -208,7 +208,7 @@ func (w *world) put(key string, f Fill) {
 
 func (w *world) invalidate(keys ...string) {
 	w.Helper()
-	for i, err := range w.a.Invalidate(ctx, keys) {
+	for i, err := range w.a.Invalidate(ctx, keys, 0) {
 		if err != nil {
 			w.Fatalf("invalidate %q: %v", keys[i], err)
 		}

@@ -63,6 +63,10 @@ type Policy struct {
 	// a refresh in the background; Off.
 	RefreshWindow time.Duration
 
+	// StaleTTL is how long a value may be shown on after its invalidation, to
+	// readers who would otherwise wait for the load; Off.
+	StaleTTL time.Duration
+
 	LeaseTTL  time.Duration // how long one instance may load before another takes over; 10s, at most 1h
 	LeaseWait time.Duration // how long a reader waits for another's load; 3s; or Off
 	LeasePoll Poll
@@ -124,6 +128,7 @@ func (p Policy) WithDefaults() Policy {
 	or(&p.TTLJitter, 10)
 	or(&p.AbsentTTL, 30*time.Second)
 	or(&p.RefreshWindow, Off)
+	or(&p.StaleTTL, Off)
 	or(&p.LeaseTTL, 10*time.Second)
 	or(&p.LeaseWait, 3*time.Second)
 	or(&p.LeasePoll.Min, 2*time.Millisecond)

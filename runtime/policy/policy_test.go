@@ -91,7 +91,7 @@ func FuzzParseDuration(f *testing.F) {
 
 func TestWithDefaults(t *testing.T) {
 	want := Policy{
-		TTL: 10 * time.Minute, MaxTTL: Forever, TTLJitter: 10, AbsentTTL: 30 * time.Second, RefreshWindow: Off,
+		TTL: 10 * time.Minute, MaxTTL: Forever, TTLJitter: 10, AbsentTTL: 30 * time.Second, RefreshWindow: Off, StaleTTL: Off,
 		LeaseTTL: 10 * time.Second, LeaseWait: 3 * time.Second,
 		LeasePoll: Poll{2 * time.Millisecond, 50 * time.Millisecond},
 		Local: Local{

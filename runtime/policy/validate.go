@@ -47,6 +47,9 @@ func (p Policy) Validate() Errors {
 	if p.LeaseWait != Off {
 		v.lifetime("lease-wait", p.LeaseWait, false)
 	}
+	if p.StaleTTL != Off {
+		v.lifetime("stale-ttl", p.StaleTTL, false)
+	}
 	if p.RefreshWindow != Off {
 		v.lifetime("refresh-window", p.RefreshWindow, false)
 	}

@@ -29,6 +29,9 @@ type Stamp struct {
 // Both must be of one key.
 func (s Stamp) Before(t Stamp) bool { return s.count < t.count }
 
+// Stripe is the number of the key's stripe, below Stripes.
+func (s Stamp) Stripe() int { return int(s.stripe) }
+
 // Table is one namespace's stamps in this process.
 type Table struct {
 	seed    maphash.Seed
