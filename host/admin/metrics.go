@@ -107,7 +107,7 @@ func (m *Metrics) Watch(namespace string, stats func() cache.Stats) {
 // Namespace times one namespace's reads and loads.
 func (m *Metrics) Namespace(name string) cache.Observer {
 	o := &observer{load: m.loads.WithLabelValues(name)}
-	for source := cache.FromNone; source <= cache.FromLoader; source++ {
+	for source := range cache.Source(cache.Sources) {
 		if source != cache.FromL2 {
 			o.read[source] = m.reads.WithLabelValues(name, source.String())
 		}
@@ -116,7 +116,7 @@ func (m *Metrics) Namespace(name string) cache.Observer {
 }
 
 type observer struct {
-	read [cache.FromLoader + 1]prometheus.Observer
+	read [cache.Sources]prometheus.Observer
 	load prometheus.Observer
 }
 

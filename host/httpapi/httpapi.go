@@ -16,6 +16,7 @@ import (
 	"context"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"time"
 
 	"github.com/cocache/cocache/runtime/cache"
@@ -140,9 +141,29 @@ func (a *api) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	c := &call{api: a, w: w, r: r, target: where, status: http.StatusInternalServerError}
 	defer func() { a.observe(c.name(), c.status, time.Since(began)) }()
 	if refused == nil {
-		refused = c.serve()
+		refused = c.guarded()
 	}
 	if refused != nil {
 		c.refuse(refused)
 	}
+}
+
+// guarded serves, and makes an answer of a panic, which is a fault of ours and
+// must be seen in the log; one that comes after the answer began cuts it off.
+func (c *call) guarded() (refused *problem) {
+	begun := c.status
+	defer func() {
+		switch p := recover(); {
+		case p == nil:
+		case p == http.ErrAbortHandler:
+			panic(p)
+		default:
+			c.log.Error("request panicked", "operation", c.name(), "panic", p, "stack", string(debug.Stack()))
+			if c.status != begun {
+				panic(http.ErrAbortHandler)
+			}
+			refused = &problem{status: http.StatusInternalServerError, code: "internal", detail: "the service failed; its log says why"}
+		}
+	}()
+	return c.serve()
 }

@@ -1,6 +1,7 @@
 package httpapi_test
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net/http"
@@ -198,6 +199,12 @@ func TestDelete(t *testing.T) {
 	if len(f.gone) != 1 {
 		t.Errorf("a refused DELETE invalidated")
 	}
+}
+
+// A panic is answered, not hung up on.
+func TestPanic(t *testing.T) {
+	f := &fake{get: func(context.Context, string) (cache.Lookup, error) { panic("boom") }}
+	wantProblem(t, ask(handler(f, policy.JSON), request("GET", key, "")), 500, "internal")
 }
 
 // An invalidation that Redis could not be told yet is accepted, not done.

@@ -34,7 +34,10 @@ const (
 	FromStale // L1, of a value that has been invalidated
 )
 
-var sourceNames = [...]string{"none", "l2", "l1", "loader", "stale"}
+// Sources is how many there are.
+const Sources = int(FromStale) + 1
+
+var sourceNames = [Sources]string{"none", "l2", "l1", "loader", "stale"}
 
 func (s Source) String() string { return sourceNames[s] }
 

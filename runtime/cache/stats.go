@@ -85,7 +85,6 @@ var (
 )
 
 const (
-	sources = int(FromStale) + 1
 	kinds   = int(Unpopulated) + 1
 	reasons = int(PendingInvalidation) + 1
 )
@@ -93,7 +92,7 @@ const (
 // counts are a Cache's counters; each only grows but for waiters.
 type counts struct {
 	hits       striped // the hot ones: values from L2
-	reads      [sources][kinds]atomic.Uint64
+	reads      [Sources][kinds]atomic.Uint64
 	readErrors atomic.Uint64
 	degraded   [reasons]atomic.Uint64
 	loads      [loadWords]atomic.Uint64
