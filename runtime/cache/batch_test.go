@@ -17,6 +17,7 @@ type silentFeed struct{}
 
 func (silentFeed) Add(context.Context, string, channel.Handler) error { return errors.New("silent") }
 func (silentFeed) Remove(context.Context, string)                     {}
+func (silentFeed) Confirmed(string) bool                              { return false }
 
 func bulk(o *cache.Options) { o.Loader = bulkSource{o.Loader.(*source)} }
 

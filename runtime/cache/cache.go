@@ -14,7 +14,6 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/cocache/cocache/runtime/channel"
@@ -46,6 +45,8 @@ type L1 interface {
 type Feed interface {
 	Add(ctx context.Context, channel string, h channel.Handler) error
 	Remove(ctx context.Context, channel string)
+	// Confirmed reports whether messages can be relied on to arrive.
+	Confirmed(channel string) bool
 }
 
 // Options of a Cache.
@@ -81,7 +82,6 @@ type Cache struct {
 	l2      *l2.Tier
 	flights flight.Group[result]
 	places  *places
-	feedUp  atomic.Bool
 	pending pending
 	own     own
 	wrote   ownWrites
@@ -218,5 +218,3 @@ func (h handler) Changed(f frame.Frame) {
 }
 
 func (h handler) Reset(cause channel.Cause) { h.c.reset(cause) }
-
-func (h handler) Feed(up bool) { h.c.feedUp.Store(up) }

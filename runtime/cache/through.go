@@ -162,7 +162,7 @@ func (r *read) copyFor(found Lookup, kind l2.Kind, sent l2.Instant, left time.Du
 // localAge bounds a copy of what L1 holds; while messages may be missing, to
 // one heartbeat.
 func (c *Cache) localAge() time.Duration {
-	if !c.feedUp.Load() {
+	if !c.feed.Confirmed(c.l1.Channel()) {
 		return min(c.policy.Local.MaxAge, c.heartbeat)
 	}
 	return c.policy.Local.MaxAge

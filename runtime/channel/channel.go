@@ -35,8 +35,6 @@ type Handler interface {
 	Changed(f frame.Frame)
 	// Reset: any key may have changed.
 	Reset(cause Cause)
-	// Feed: whether messages can be relied on to arrive.
-	Feed(up bool)
 }
 
 // Source gives dedicated connections.
@@ -128,6 +126,15 @@ func (s *Subscriber) Remove(ctx context.Context, channel string) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
 	s.tell(ctx, change{channel, false})
+}
+
+// Confirmed reports whether messages on the channel can be relied on to arrive,
+// all since its last Reset.
+func (s *Subscriber) Confirmed(channel string) bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	sub := s.channels[channel]
+	return sub != nil && sub.up
 }
 
 // Up reports whether every channel is confirmed.

@@ -29,6 +29,34 @@ func TestAConfirmationResetsOnceAndOpensTheFeed(t *testing.T) {
 	})
 }
 
+// watcher notes, at each reset, whether its channel counts as confirmed.
+type watcher struct {
+	recorder
+	feed *Subscriber
+}
+
+func (h *watcher) Reset(Cause) { h.add(fmt.Sprint("reset while confirmed: ", h.feed.Confirmed("c"))) }
+
+// Nobody takes a channel for sound before its namespace was reset, nor after it
+// was lost.
+func TestAChannelIsNotConfirmedWhileItsNamespaceIsReset(t *testing.T) {
+	bubble(t, Options{}, func(w *world) {
+		h := &watcher{feed: w.feed}
+		if err := w.feed.Add(ctx, "c", h); err != nil {
+			t.Fatal(err)
+		}
+		if !w.feed.Confirmed("c") || w.feed.Confirmed("other") {
+			t.Error("not confirmed")
+		}
+		w.wires.cut()
+		w.want(&h.recorder, slices.Repeat([]string{"reset while confirmed: false"}, 3)...)
+		synctest.Wait()
+		if !w.feed.Confirmed("c") {
+			t.Error("not confirmed again")
+		}
+	})
+}
+
 // TestAddWhileConnectingResetsOnce: the channel reaches the connection both by
 // its first list and by Add's own word.
 func TestAddWhileConnectingResetsOnce(t *testing.T) {
@@ -170,7 +198,7 @@ func TestADeadConnectionIsNoticedByTheHeartbeat(t *testing.T) {
 				w.wires.numb()
 				time.Sleep(limit)
 				synctest.Wait()
-				if got := r.events(); len(got) < 2 || !slices.Equal(got[:2], lost) {
+				if got := r.events(); len(got) < len(lost) || !slices.Equal(got[:len(lost)], lost) {
 					t.Fatalf("after %v told %q", limit, got)
 				}
 				w.want(r, slices.Concat(lost, confirmed)...)

@@ -143,23 +143,35 @@ func (s *Subscriber) beat(ctx context.Context, l *link) error {
 	return nil
 }
 
-// confirm: from here on messages arrive; those before may be missing. A
-// confirmation that a given up connection brings late counts for nothing.
+// confirm: from here on messages arrive; those before may be missing, so the
+// namespace is reset before the channel counts as confirmed. A confirmation that
+// a given up connection brings late counts for nothing.
 func (s *Subscriber) confirm(connection int, channel string) {
-	s.mu.Lock()
-	sub := s.channels[channel]
-	if sub == nil || connection != s.connection {
-		s.mu.Unlock()
+	sub := s.current(connection, channel)
+	if sub == nil {
 		return
 	}
-	first := !closed(sub.confirmed)
-	sub.up = true
-	s.mu.Unlock()
 	sub.handler.Reset(Subscribed)
-	sub.handler.Feed(true)
-	if first {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if connection != s.connection {
+		return // lost meanwhile
+	}
+	sub.up = true
+	if !closed(sub.confirmed) {
 		close(sub.confirmed)
 	}
+}
+
+// current is the channel's subscription, nil when the connection is no longer
+// the living one.
+func (s *Subscriber) current(connection int, channel string) *subscription {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if connection != s.connection {
+		return nil
+	}
+	return s.channels[channel]
 }
 
 func closed(ch <-chan struct{}) bool {
@@ -185,7 +197,6 @@ func (s *Subscriber) down() bool {
 	}
 	s.mu.Unlock()
 	for _, h := range lost {
-		h.Feed(false)
 		h.Reset(Heartbeat)
 	}
 	return len(lost) > 0

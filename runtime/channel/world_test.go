@@ -3,7 +3,6 @@ package channel
 import (
 	"context"
 	"crypto/tls"
-	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -111,8 +110,8 @@ func (w *world) quiet(r *recorder) {
 
 // The beginnings and ends of a feed.
 var (
-	confirmed = []string{"reset subscribed", "feed true"}
-	lost      = []string{"feed false", "reset heartbeat"}
+	confirmed = []string{"reset subscribed"}
+	lost      = []string{"reset heartbeat"}
 )
 
 // keys is a frame as another node sends it.
@@ -146,7 +145,6 @@ func (r *recorder) forget(n int) {
 
 func (r *recorder) Changed(f frame.Frame) { r.add("changed " + strings.Join(f.Keys, ",")) }
 func (r *recorder) Reset(cause Cause)     { r.add("reset " + string(cause)) }
-func (r *recorder) Feed(up bool)          { r.add(fmt.Sprint("feed ", up)) }
 
 // wires are the connections of the subscribing process: they can be cut, go
 // dead without a sign, or take their time to be made.
