@@ -65,13 +65,17 @@ func unanswered(err error) bool {
 		return false
 	}
 	answer, ok := rueidis.IsRedisErr(err)
-	return !ok || answer.IsLoading() || isReadOnly(err) || hasPrefix(answer, "BUSY ") || hasPrefix(answer, "MASTERDOWN ")
+	return !ok || answer.IsLoading() || isReadOnly(answer) || hasPrefix(answer, "BUSY ") || hasPrefix(answer, "MASTERDOWN ")
 }
 
-func isReadOnly(err error) bool {
+// answers reports whether err came over a connection that is as good as any:
+// the server is loading or busy.
+func answers(err error) bool {
 	answer, ok := rueidis.IsRedisErr(err)
-	return ok && hasPrefix(answer, "READONLY ")
+	return ok && !isReadOnly(answer)
 }
+
+func isReadOnly(e *rueidis.RedisError) bool { return hasPrefix(e, "READONLY ") }
 
 func hasPrefix(e *rueidis.RedisError, prefix string) bool {
 	text := e.Error()
@@ -100,13 +104,14 @@ func (c *Client) judge(errs []error) {
 	}
 	if c.breaker.record(answered) {
 		c.opts.Logger.Warn("redis does not answer, going on without it", "error", last)
-		c.background(func(ctx context.Context) { c.recover(ctx, isReadOnly(last)) })
+		c.background(func(ctx context.Context) { c.recover(ctx, !answers(last)) })
 	}
 }
 
-// recover probes until Redis runs a script again. A server that became a
-// replica answers scripts that write nothing: there the connections are made
-// anew, since whatever stands before Redis may lead to the new master by now.
+// recover probes until Redis runs a script again. Where nothing answered the
+// connections are made anew, because those that the library holds may be dead
+// without knowing; so they are where a replica answered, since whatever stands
+// before Redis may lead to the new master by now.
 func (c *Client) recover(ctx context.Context, redial bool) {
 	began := time.Now()
 	for pause := firstProbe; ; pause = min(2*pause, lastProbe) {
@@ -131,8 +136,11 @@ func (c *Client) redial(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	if old := c.conn.Swap(conn); old != nil {
-		old.Close() // takes the subscription along, which reconnects to the new one
+	old := c.conn.Swap(conn)
+	// This ends the subscription too, which reconnects; and it takes a second
+	// where nobody answers.
+	if !c.background(func(context.Context) { old.Close() }) {
+		old.Close()
 	}
 	return true
 }

@@ -93,13 +93,15 @@ func Open(opts Options) *Client {
 }
 
 // background runs task, which ends with its context, on a goroutine that Close
-// waits for.
-func (c *Client) background(task func(context.Context)) {
+// waits for; false when the client is closed.
+func (c *Client) background(task func(context.Context)) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if !c.closed {
-		c.stopped.Go(func() { task(c.life) })
+	if c.closed {
+		return false
 	}
+	c.stopped.Go(func() { task(c.life) })
+	return true
 }
 
 // Close ends the connection; commands in flight fail.
