@@ -84,6 +84,7 @@ type Cache struct {
 	places  *places
 	pending pending
 	own     own
+	refused notice
 	wrote   ownWrites
 	counts  counts
 
@@ -100,6 +101,9 @@ type Cache struct {
 // timeout at most for the confirmation, and learns whether it may publish. A
 // Redis that is away is no error; one that forbids publishing is.
 func New(ctx context.Context, o Options) (*Cache, error) {
+	if o.L1 == nil || o.Feed == nil {
+		return nil, fmt.Errorf("open namespace %s: Options.L1 and Options.Feed are required", o.Name)
+	}
 	if errs := o.Policy.Validate(); len(errs) > 0 {
 		return nil, fmt.Errorf("open namespace %s: %w", o.Name, errs)
 	}

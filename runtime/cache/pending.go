@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/cocache/cocache/runtime/frame"
+	"github.com/cocache/cocache/runtime/l1"
 )
 
 // Bounds of the retries of failed invalidations.
@@ -15,6 +16,7 @@ const (
 	pendingAttempts = 8
 	pendingFirst    = 100 * time.Millisecond
 	pendingLast     = 10 * time.Second
+	pendingAway     = 500 * time.Millisecond // between two looks while Redis is known to be away
 )
 
 // pending are the keys whose invalidation failed and is tried again in the
@@ -96,6 +98,16 @@ func (p *pending) due() (now []*failure, wait time.Duration) {
 	return now, wait
 }
 
+// away puts failures off whose attempt was not even sent, because Redis is known
+// to be away: that is no attempt, and they must go out soon after it returns.
+func (p *pending) away(failures []*failure) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, f := range failures {
+		f.due = time.Now().Add(pendingAway)
+	}
+}
+
 // failed puts failures off, and returns those that have used up their attempts,
 // taken off the queue.
 func (p *pending) failed(failures []*failure) (given []*failure) {
@@ -168,8 +180,12 @@ func (c *Cache) again(ctx context.Context, failures []*failure) {
 	for i, f := range failures {
 		keys[i] = f.key
 	}
-	var failed []*failure
+	var failed, away []*failure
 	for i, err := range c.l1.Invalidate(ctx, keys, c.staleTTL()) {
+		if l1.Away(err) && failures[i].attempts < pendingAttempts { // not on the last try of a closing cache
+			away = append(away, failures[i])
+			continue
+		}
 		c.counts.write(opInvalidate, err)
 		if err != nil {
 			c.exceptOwn(keys[i], err)
@@ -181,6 +197,7 @@ func (c *Cache) again(ctx context.Context, failures []*failure) {
 		c.wroteNow(keys[i])
 		c.l2.Invalidate(keys[i])
 	}
+	c.pending.away(away)
 	c.drop(len(c.pending.failed(failed)), "every attempt failed")
 }
 

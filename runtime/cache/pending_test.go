@@ -84,6 +84,34 @@ func TestInvalidationGivenUp(t *testing.T) {
 	})
 }
 
+// While Redis is known to be away nothing is sent, so no attempt is used up; when
+// it is back the invalidation goes out at once, however long it was gone.
+func TestPendingOutlastsOutage(t *testing.T) {
+	for name, away := range map[string]error{"never there": l1.ErrAway, "silent": l1.ErrDown} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				w.source.set("k", "v1")
+				a, b := w.instance(), w.instance()
+				a.get(t, "k")
+				a.stage.breakOff("invalidate", &l1.Error{Op: "invalidate", Err: away})
+				w.source.set("k", "v2")
+				a.Invalidate(ctx, "k")
+				time.Sleep(time.Hour)
+				if s := a.Stats(); s.Pending != 1 || s.Dropped != 0 {
+					t.Fatalf("%d pending, %d dropped", s.Pending, s.Dropped)
+				}
+				a.stage.breakOff("invalidate", nil)
+				time.Sleep(time.Second)
+				for _, i := range []*instance{a, b} {
+					if found := i.get(t, "k"); found.Value != "v2" {
+						t.Errorf("got %+v", found)
+					}
+				}
+			})
+		})
+	}
+}
+
 // The queue is bounded: a key that finds no room fails with the write error.
 func TestPendingIsBounded(t *testing.T) {
 	bubble(t, func(w *world) {

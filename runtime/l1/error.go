@@ -59,3 +59,6 @@ func (e *Error) Answered() bool {
 	_, ok := rueidis.IsRedisErr(e.Err)
 	return ok
 }
+
+// Away reports whether a command was not sent because Redis is known to be away.
+func Away(err error) bool { return errors.Is(err, ErrAway) || errors.Is(err, ErrDown) }
