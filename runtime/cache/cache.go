@@ -139,7 +139,7 @@ func (c *Cache) open(ctx context.Context) error {
 		c.log.Warn("invalidations do not arrive yet", "error", err)
 	}
 	if err := c.l1.Announce(ctx); err != nil {
-		if isForbidden(err) {
+		if saidNo(err) {
 			return err
 		}
 		c.log.Warn("redis cannot be written to yet", "error", err)

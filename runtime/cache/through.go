@@ -194,7 +194,7 @@ func (r *read) redisDown(err error) (Lookup, error) {
 	if r.source == nil || r.policy.ReadFailure == policy.Error {
 		return r.unknown(err)
 	}
-	if isForbidden(err) && r.refused.due() { // one that is away is told by its client
+	if saidNo(err) && r.refused.due() { // one that is away is told by its client
 		r.log.Warn("redis refuses to serve reads, going on without it", "error", err)
 	}
 	return r.bypass(RedisDown)

@@ -163,8 +163,8 @@ func outcomeUnknown(err error) bool {
 	return errors.As(err, &e) && e.OutcomeUnknown
 }
 
-// isForbidden reports whether Redis said no, rather than nothing.
-func isForbidden(err error) bool {
+// saidNo reports whether Redis said no, rather than nothing.
+func saidNo(err error) bool {
 	var e *l1.Error
 	return errors.As(err, &e) && e.Answered()
 }
