@@ -113,6 +113,7 @@ func (c *Cache) flyAll(flights []*flight.Flight[result]) {
 	var keys []string
 	for _, f := range flights {
 		l := &lead{flight: f, read: c.readFor(f)}
+		l.wish.fresh = true
 		switch {
 		case c.pending.of(f.Key) == nil:
 			leads, keys = append(leads, l), append(keys, f.Key)

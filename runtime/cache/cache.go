@@ -192,9 +192,6 @@ func (c *Cache) start(task func()) bool {
 // Policy is the namespace's, defaults filled in.
 func (c *Cache) Policy() policy.Policy { return c.policy }
 
-// HasLoader reports whether a read can load.
-func (c *Cache) HasLoader() bool { return c.loader != nil }
-
 // ClearLocal drops this process's copies of every key; L1 keeps its entries.
 func (c *Cache) ClearLocal() { c.reset(channel.Manual) }
 

@@ -37,10 +37,10 @@ func (r *read) load(token entry.Token) (Lookup, error) {
 
 // bypass loads without L1 and keeps a degraded copy (steps 6 to 8).
 func (r *read) bypass(reason Reason) (Lookup, error) {
-	r.counts.degraded[reason].Add(1)
 	if r.source == nil {
-		return Lookup{Kind: Unpopulated}, nil
+		return Lookup{Kind: Unpopulated}, nil // which is no degraded answer: nothing was loaded
 	}
+	r.counts.degraded[reason].Add(1)
 	loaded, err := r.call(loader.Request{Key: r.key}, func() {})
 	if err != nil {
 		return Lookup{}, r.loadError(err)

@@ -212,7 +212,6 @@ type Stats struct {
 	L2Entries                  int
 	L2Bytes                    int64
 	L2Evictions                uint64
-	FeedUp                     bool
 }
 
 // Stats reads the figures.
@@ -228,7 +227,7 @@ func (c *Cache) Stats() Stats {
 		Sent: n.sent.Load(), Received: n.received.Load(),
 		Dropped: n.dropped.Load(), Pending: int(c.pending.count.Load()),
 		LoadsInFlight: c.places.running(), LoadsQueued: int(c.places.queued.Load()), Waiters: int(n.waiters.Load()),
-		L2Entries: tier.Entries, L2Bytes: tier.Bytes, L2Evictions: tier.Evicted, FeedUp: c.feed.Confirmed(c.l1.Channel()),
+		L2Entries: tier.Entries, L2Bytes: tier.Bytes, L2Evictions: tier.Evicted,
 	}
 	for source := range n.reads {
 		for kind := range n.reads[source] {
