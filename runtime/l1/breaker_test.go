@@ -10,20 +10,21 @@ import (
 	"time"
 
 	"github.com/cocache/cocache/tests/redistest"
+	"github.com/cocache/cocache/tests/wire"
 )
 
 // A Redis that does not answer costs the first few commands their timeout and
 // later ones nothing; it is asked for by one probe at a time and used again
 // within seconds of its return.
 func TestBreaker(t *testing.T) {
-	silences := map[string]struct{ begin, end func(*tap) }{
-		"frozen": {(*tap).hold, (*tap).release},
-		"mute":   {func(p *tap) { p.silence(true) }, func(p *tap) { p.silence(false) }},
-		"gone":   {func(p *tap) { p.cut(errors.New("connection refused")) }, func(p *tap) { p.cut(nil) }},
+	silences := map[string]struct{ begin, end func(*wire.Wire) }{
+		"frozen": {func(p *wire.Wire) { p.Hold(wire.All) }, (*wire.Wire).Release},
+		"mute":   {func(p *wire.Wire) { p.Mute(wire.All, true) }, func(p *wire.Wire) { p.Mute(wire.All, false) }},
+		"gone":   {func(p *wire.Wire) { p.Down(errors.New("connection refused")); p.Cut(wire.All) }, func(p *wire.Wire) { p.Down(nil); p.Cut(wire.All) }},
 	}
 	for name, silence := range silences {
 		t.Run(name, func(t *testing.T) {
-			bubble(t, Options{}, func(w *world, tap *tap) {
+			bubble(t, Options{}, func(w *world, tap *wire.Wire) {
 				silence.begin(tap)
 				began := time.Now()
 				for i := range 100 {
@@ -61,8 +62,8 @@ func TestBreaker(t *testing.T) {
 
 // A caller that gives up early says nothing about Redis.
 func TestBreakerIgnoresImpatience(t *testing.T) {
-	bubble(t, Options{}, func(w *world, tap *tap) {
-		tap.slow(500 * time.Millisecond)
+	bubble(t, Options{}, func(w *world, tap *wire.Wire) {
+		tap.Slow(wire.All, 500*time.Millisecond)
 		for range 2 * breakAfter {
 			impatient, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
 			w.a.Read(impatient, "k", Ask{})
@@ -71,7 +72,7 @@ func TestBreakerIgnoresImpatience(t *testing.T) {
 		if w.client.breaker.isOpen() {
 			t.Error("open")
 		}
-		tap.slow(0)
+		tap.Slow(wire.All, 0)
 		time.Sleep(time.Second)
 	})
 }

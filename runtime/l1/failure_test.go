@@ -13,6 +13,7 @@ import (
 
 	"github.com/cocache/cocache/runtime/entry"
 	"github.com/cocache/cocache/tests/redistest"
+	"github.com/cocache/cocache/tests/wire"
 )
 
 // verbs is one command of each kind on the key "k".
@@ -49,18 +50,18 @@ func TestACommandOnTheWireAfterItsCallerGaveUpChangesNothing(t *testing.T) {
 	for name, gaveUp := range map[string]time.Duration{"command timeout": time.Second, "own deadline": 100 * time.Millisecond} {
 		for verb, content := range lateVerbs {
 			t.Run(name+"/"+verb, func(t *testing.T) {
-				bubble(t, Options{}, func(w *world, tap *tap) {
+				bubble(t, Options{}, func(w *world, tap *wire.Wire) {
 					w.lay(content)
 					own, cancel := context.WithTimeout(ctx, gaveUp)
 					defer cancel()
-					tap.hold()
+					tap.Hold(wire.All)
 					start := time.Now()
 					w.failed(verbs[verb](own, w.a), true)
 					if took := time.Since(start); took != gaveUp {
 						t.Errorf("gave up after %v", took)
 					}
 					time.Sleep(10 * time.Millisecond)
-					tap.release()
+					tap.Release()
 					time.Sleep(time.Second)
 					if got := w.bytes("k"); got != content {
 						t.Errorf("it ran: %q", got)
@@ -74,13 +75,13 @@ func TestACommandOnTheWireAfterItsCallerGaveUpChangesNothing(t *testing.T) {
 func TestACommandThatArrivesInTimeRunsThoughItsAnswerComesTooLate(t *testing.T) {
 	for verb, content := range lateVerbs {
 		t.Run(verb, func(t *testing.T) {
-			bubble(t, Options{}, func(w *world, tap *tap) {
+			bubble(t, Options{}, func(w *world, tap *wire.Wire) {
 				w.lay(content)
-				tap.hold()
-				time.AfterFunc(900*time.Millisecond, func() { tap.silence(true); tap.release() })
+				tap.Hold(wire.All)
+				time.AfterFunc(900*time.Millisecond, func() { tap.Mute(wire.All, true); tap.Release() })
 				w.failed(verbs[verb](ctx, w.a), true)
 				time.Sleep(time.Second)
-				tap.silence(false)
+				tap.Mute(wire.All, false)
 				if got := w.bytes("k"); got == content {
 					t.Errorf("it did not run: %q", got)
 				}
@@ -90,12 +91,12 @@ func TestACommandThatArrivesInTimeRunsThoughItsAnswerComesTooLate(t *testing.T) 
 }
 
 func TestALateFillStillCountsUnderItsToken(t *testing.T) {
-	bubble(t, Options{}, func(w *world, tap *tap) {
+	bubble(t, Options{}, func(w *world, tap *wire.Wire) {
 		token := w.lease(w.a, "k")
-		tap.hold()
+		tap.Hold(wire.All)
 		_, err := w.a.Fill(ctx, "k", token, value("v"))
 		w.failed(err, true)
-		tap.release()
+		tap.Release()
 		time.Sleep(time.Second)
 		if got := w.entry("k").Payload; got != "v" {
 			t.Errorf("holds %q", got)
@@ -106,7 +107,7 @@ func TestALateFillStillCountsUnderItsToken(t *testing.T) {
 func TestAServerClockAheadIsLearntFromOneLateAnswer(t *testing.T) {
 	for verb, content := range lateVerbs {
 		t.Run(verb, func(t *testing.T) {
-			bubble(t, Options{}, func(w *world, tap *tap) {
+			bubble(t, Options{}, func(w *world, tap *wire.Wire) {
 				w.lay(content)
 				w.client.clock.learn(time.Now().Add(-time.Hour).UnixMilli())
 				if err := verbs[verb](ctx, w.a); err != nil {
@@ -124,13 +125,13 @@ func TestAServerClockAheadIsLearntFromOneLateAnswer(t *testing.T) {
 }
 
 func TestABatchIsOneRoundTrip(t *testing.T) {
-	bubble(t, Options{}, func(w *world, tap *tap) {
+	bubble(t, Options{}, func(w *world, tap *wire.Wire) {
 		var keys []string
 		for i := range 500 {
 			keys = append(keys, fmt.Sprint(i))
 		}
 		const there = 100 * time.Millisecond
-		tap.slow(there)
+		tap.Slow(wire.All, there)
 		took := func(what string, do func()) {
 			t.Helper()
 			start := time.Now()
@@ -157,7 +158,7 @@ func TestABatchIsOneRoundTrip(t *testing.T) {
 }
 
 func TestALateAttemptPublishesNothing(t *testing.T) {
-	bubble(t, Options{}, func(w *world, tap *tap) {
+	bubble(t, Options{}, func(w *world, tap *wire.Wire) {
 		next := w.hear()
 		w.client.clock.learn(1)
 		w.put("k", value("v"))
@@ -173,9 +174,10 @@ func TestALateAttemptPublishesNothing(t *testing.T) {
 func TestWithoutAConnectionNothingIsSent(t *testing.T) {
 	for verb, run := range verbs {
 		t.Run(verb, func(t *testing.T) {
-			bubble(t, Options{}, func(w *world, tap *tap) {
+			bubble(t, Options{}, func(w *world, tap *wire.Wire) {
 				refused := errors.New("connection refused")
-				tap.cut(refused)
+				tap.Down(refused)
+				tap.Cut(wire.All)
 				never := Open(Options{Addresses: []string{"embedded"}, Dial: tap.Dial, Logger: quiet})
 				if e := w.failed(run(ctx, never.Namespace(DefaultKeyPrefix, "n", w.nodeA)), false); !errors.Is(e, ErrAway) || e.Answered() {
 					t.Errorf("never connected: %v", e)
@@ -190,7 +192,8 @@ func TestWithoutAConnectionNothingIsSent(t *testing.T) {
 				if !errors.Is(e, refused) || e.Answered() {
 					t.Errorf("connected before: %v", e)
 				}
-				tap.cut(nil)
+				tap.Down(nil)
+				tap.Cut(wire.All)
 				w.eventually("reconnected", func() bool { return run(ctx, w.a) == nil })
 				w.client.Close()
 				if e := w.failed(run(ctx, w.a), false); !errors.Is(e, ErrAway) {
@@ -205,8 +208,8 @@ func TestWithoutAConnectionNothingIsSent(t *testing.T) {
 }
 
 func TestWhatIsInFlightAtCloseHasAnUnknownOutcome(t *testing.T) {
-	bubble(t, Options{CommandTimeout: time.Minute}, func(w *world, tap *tap) {
-		tap.hold()
+	bubble(t, Options{CommandTimeout: time.Minute}, func(w *world, tap *wire.Wire) {
+		tap.Hold(wire.All)
 		var wg sync.WaitGroup
 		for i := range 16 { // more than connections, so that some are pipelined
 			wg.Go(func() {
@@ -223,12 +226,12 @@ func TestWhatIsInFlightAtCloseHasAnUnknownOutcome(t *testing.T) {
 func TestALostReplyIsAnUnknownOutcome(t *testing.T) {
 	for verb, run := range verbs {
 		t.Run(verb, func(t *testing.T) {
-			bubble(t, Options{}, func(w *world, tap *tap) {
-				tap.silence(true)
+			bubble(t, Options{}, func(w *world, tap *wire.Wire) {
+				tap.Mute(wire.All, true)
 				if e := w.failed(run(ctx, w.a), true); e.Answered() || !errors.Is(e, context.DeadlineExceeded) {
 					t.Errorf("%v", e)
 				}
-				tap.silence(false)
+				tap.Mute(wire.All, false)
 				if err := run(ctx, w.a); err != nil {
 					t.Errorf("afterwards: %v", err)
 				}
@@ -236,9 +239,9 @@ func TestALostReplyIsAnUnknownOutcome(t *testing.T) {
 		})
 	}
 	t.Run("the connection breaks", func(t *testing.T) {
-		bubble(t, Options{}, func(w *world, tap *tap) {
-			tap.hold()
-			time.AfterFunc(time.Millisecond, func() { tap.cut(nil) })
+		bubble(t, Options{}, func(w *world, tap *wire.Wire) {
+			tap.Hold(wire.All)
+			time.AfterFunc(time.Millisecond, func() { tap.Down(nil); tap.Cut(wire.All) })
 			w.failed(w.a.Put(ctx, "k", value("v")), true)
 		})
 	})
@@ -250,7 +253,7 @@ func TestAContextThatHasEndedSendsNothing(t *testing.T) {
 	cancel(why)
 	for verb, run := range verbs {
 		t.Run(verb, func(t *testing.T) {
-			bubble(t, Options{}, func(w *world, tap *tap) {
+			bubble(t, Options{}, func(w *world, tap *wire.Wire) {
 				w.do("SET", prefix+"k", "text")
 				if e := w.failed(run(ended, w.a), false); !errors.Is(e, why) {
 					t.Errorf("%v", e)
@@ -340,8 +343,9 @@ func TestOpenWithoutRedisConnectsLater(t *testing.T) {
 }
 
 func TestCloseEndsTheWaitForRedis(t *testing.T) {
-	bubble(t, Options{}, func(w *world, tap *tap) {
-		tap.cut(net.ErrClosed)
+	bubble(t, Options{}, func(w *world, tap *wire.Wire) {
+		tap.Down(net.ErrClosed)
+		tap.Cut(wire.All)
 		c := Open(Options{Addresses: []string{"embedded"}, Dial: tap.Dial, Logger: quiet})
 		time.Sleep(time.Minute)
 		c.Close()

@@ -6,7 +6,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"github.com/cocache/cocache/runtime/frame"
 	"github.com/cocache/cocache/runtime/policy"
 	"github.com/cocache/cocache/tests/redistest"
+	"github.com/cocache/cocache/tests/wire"
 	"github.com/redis/rueidis"
 )
 
@@ -60,13 +60,13 @@ func newWorldOver(t *testing.T, o Options, rawDial func(context.Context) (net.Co
 
 // bubble runs test with the embedded server in virtual time; its connections
 // go through the tap.
-func bubble(t *testing.T, o Options, test func(w *world, tap *tap)) {
+func bubble(t *testing.T, o Options, test func(w *world, tap *wire.Wire)) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		server := NewEmbedded()
 		t.Cleanup(server.Close)
-		tap := &tap{dial: server.Dial}
-		t.Cleanup(tap.release)
+		tap := wire.New(server.Dial)
+		t.Cleanup(tap.Release)
 		o.Addresses, o.Dial = []string{"embedded"}, tap.Dial
 		w := newWorldOver(t, o, server.Dial)
 		for _, s := range allScripts {
@@ -83,7 +83,7 @@ func bubble(t *testing.T, o Options, test func(w *world, tap *tap)) {
 func everywhere(t *testing.T, tests []behaviour) {
 	t.Run("embedded", func(t *testing.T) {
 		for _, test := range tests {
-			t.Run(test.rule, func(t *testing.T) { bubble(t, Options{}, func(w *world, _ *tap) { test.check(w) }) })
+			t.Run(test.rule, func(t *testing.T) { bubble(t, Options{}, func(w *world, _ *wire.Wire) { test.check(w) }) })
 		}
 	})
 	for name, start := range map[string]func(testing.TB) *redistest.Server{
@@ -274,122 +274,4 @@ func (w *world) failed(err error, unknown bool) *Error {
 		w.Fatalf("%v; want an *Error with outcome unknown %v", err, unknown)
 	}
 	return e
-}
-
-// tap is the wire to a server: it can hold what is sent, lose what comes
-// back, and cut every connection. What was sent arrives once it is released,
-// even if the sender has hung up since.
-type tap struct {
-	dial func(context.Context) (net.Conn, error)
-
-	mu    sync.Mutex
-	gate  chan struct{} // guarded by mu; nil: nothing is held
-	delay time.Duration // guarded by mu; of what is sent
-	mute  bool          // guarded by mu
-	down  error         // guarded by mu; what dialling answers
-	conns []net.Conn    // guarded by mu
-}
-
-func (t *tap) hold() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.gate = make(chan struct{})
-}
-
-func (t *tap) release() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.gate != nil {
-		close(t.gate)
-		t.gate = nil
-	}
-}
-
-func (t *tap) slow(delay time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.delay = delay
-}
-
-func (t *tap) silence(on bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.mute = on
-}
-
-// cut closes every connection and answers new ones with err, if it is not nil.
-func (t *tap) cut(err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.down = err
-	for _, conn := range t.conns {
-		conn.Close()
-	}
-	t.conns = nil
-}
-
-func (t *tap) state() (gate chan struct{}, mute bool, delay time.Duration) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.gate, t.mute, t.delay
-}
-
-func (t *tap) Dial(ctx context.Context) (net.Conn, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.down != nil {
-		return nil, t.down
-	}
-	server, err := t.dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	client, near := net.Pipe()
-	t.conns = append(t.conns, near)
-	type chunk struct {
-		due   time.Time
-		bytes []byte
-	}
-	sent := make(chan chunk, 10_000)
-	go func() { // client to wire
-		defer close(sent)
-		pump(near, func(p []byte) error {
-			_, _, delay := t.state()
-			sent <- chunk{time.Now().Add(delay), append([]byte(nil), p...)}
-			return nil
-		})
-	}()
-	go func() { // wire to server
-		defer server.Close()
-		for p := range sent {
-			time.Sleep(time.Until(p.due))
-			if gate, _, _ := t.state(); gate != nil {
-				<-gate
-			}
-			if _, err := server.Write(p.bytes); err != nil {
-				return
-			}
-		}
-	}()
-	go func() { // server to client
-		defer near.Close()
-		pump(server, func(p []byte) error {
-			if _, mute, _ := t.state(); mute {
-				return nil
-			}
-			near.Write(p) // the client may have hung up: what comes is lost
-			return nil
-		})
-	}()
-	return client, nil
-}
-
-func pump(from net.Conn, to func([]byte) error) {
-	buffer := make([]byte, 64<<10)
-	for {
-		n, err := from.Read(buffer)
-		if n > 0 && to(buffer[:n]) != nil || err != nil {
-			return
-		}
-	}
 }
