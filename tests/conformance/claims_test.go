@@ -24,13 +24,14 @@ type row struct{ id, says, checked string }
 var (
 	rowLine  = regexp.MustCompile(`^\| ([A-K]\d+) \| (.+) \| (.+) \|$`)
 	testName = regexp.MustCompile("`(Test\\w+)`")
+	script   = regexp.MustCompile("`([\\w-]+\\.txtar)`")
 	sentence = regexp.MustCompile(`([A-Z]\w*\.md): "([^"]+)"`)
 	pending  = regexp.MustCompile(`^pending: (types|cluster)$`)
 )
 
 // TestEveryPromiseIsChecked: CLAIMS.md has every id once, and what it names
-// exists: a claim of this package's tables, a test, or a sentence of the
-// documentation.
+// exists: a claim of this package's tables, a test, a script of tests/script, or a
+// sentence of the documentation.
 func TestEveryPromiseIsChecked(t *testing.T) {
 	rows, tests, claimed := readRows(t), testNames(t), claimedIDs(t)
 	how := map[string]map[string]int{} // by group and way
@@ -81,6 +82,12 @@ func judge(r row, tests, claimed map[string]bool) (ways map[string]bool, fault s
 		ways["test"] = true
 		if !tests[m[1]] {
 			return ways, "there is no test " + m[1]
+		}
+	}
+	for _, m := range script.FindAllStringSubmatch(r.checked, -1) {
+		ways["test"] = true
+		if _, err := os.Stat(filepath.Join("../script/testdata", m[1])); err != nil {
+			return ways, "there is no script " + m[1]
 		}
 	}
 	for _, m := range sentence.FindAllStringSubmatch(r.checked, -1) {
