@@ -169,7 +169,7 @@ func (h *Host) openRedis() error {
 
 func redisOptions(r config.Redis, log *slog.Logger) (l1.Options, error) {
 	o := l1.Options{Mode: l1.Mode(r.Mode), Addresses: r.Addresses, DB: r.DB, Username: r.Username,
-		Password: r.Password, CommandTimeout: r.CommandTimeout, Logger: log}
+		Password: r.Password, CommandTimeout: r.CommandTimeout, KeyPrefix: r.KeyPrefix, Heartbeat: r.Heartbeat, Logger: log}
 	if !r.TLS.Enabled {
 		return o, nil
 	}

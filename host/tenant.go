@@ -83,7 +83,7 @@ func (h *Host) openTenant(ctx context.Context, ns config.Namespace, l loaders.Lo
 	}
 	c, err := cache.New(ctx, cache.Options{
 		Name: ns.Name, Policy: ns.Policy, Loader: source, Node: node, Logger: h.log,
-		L1: h.redis.Namespace(h.cfg.Redis.KeyPrefix, ns.Name, node), Feed: h.feed, Heartbeat: h.cfg.Redis.Heartbeat,
+		L1: h.redis.Namespace(ns.Name, node), Feed: h.feed,
 		Observer: h.metrics.Namespace(ns.Name),
 	})
 	if err != nil {

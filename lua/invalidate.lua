@@ -8,7 +8,7 @@
 --   * entry
 -- ARGV
 --   1 not-after   latest server time at which to begin, ms
---   2 channel     to publish on
+--   2 channel     to publish on; empty: the caller does
 --   3 frame       the invalidation message
 --   4 stale-ttl   how long a value may be shown on, ms; 0: not at all
 -- Replies
@@ -20,7 +20,7 @@ local now = time[1] * 1000 + math.floor(time[2] / 1000)
 local clock = string.format('%.0f', now)
 if now > tonumber(ARGV[1]) then return {'late', clock} end
 
-redis.call('PUBLISH', ARGV[2], ARGV[3])
+if ARGV[2] ~= '' then redis.call('PUBLISH', ARGV[2], ARGV[3]) end
 local stale_ttl = tonumber(ARGV[4])
 if stale_ttl == 0 then
   redis.call('DEL', unpack(KEYS))

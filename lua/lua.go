@@ -29,6 +29,8 @@ var (
 	Put string
 	//go:embed invalidate.lua
 	Invalidate string
+	//go:embed probe.lua
+	Probe string
 )
 
 // Header is the contract that a script's first comment states.

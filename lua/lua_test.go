@@ -12,7 +12,7 @@ import (
 )
 
 var scripts = map[string]string{
-	"read": Read, "fill": Fill, "release": Release, "reclaim": Reclaim, "put": Put, "invalidate": Invalidate,
+	"read": Read, "fill": Fill, "release": Release, "reclaim": Reclaim, "put": Put, "invalidate": Invalidate, "probe": Probe,
 }
 
 func TestEveryFileIsEmbeddedUnderItsVerb(t *testing.T) {

@@ -193,7 +193,7 @@ func realCache(t *testing.T, source loader.Loader, p policy.Policy) *cache.Cache
 	feed := channel.Open(client, channel.Options{Logger: log})
 	t.Cleanup(func() { feed.Close() })
 	node := entry.NewNodeID()
-	c, err := cache.New(t.Context(), cache.Options{Name: "n", L1: client.Namespace("cocache:", "n", node), Feed: feed, Node: node,
+	c, err := cache.New(t.Context(), cache.Options{Name: "n", L1: client.Namespace("n", node), Feed: feed, Node: node,
 		Loader: source, Logger: log, Policy: p})
 	if err != nil {
 		t.Fatal(err)

@@ -9,15 +9,18 @@ import (
 
 	"github.com/cocache/cocache/runtime/cache"
 	"github.com/cocache/cocache/runtime/channel"
+	"github.com/cocache/cocache/runtime/entry"
 	"github.com/cocache/cocache/runtime/loader"
 )
 
 // silentFeed never confirms anything.
 type silentFeed struct{}
 
-func (silentFeed) Add(context.Context, string, channel.Handler) error { return errors.New("silent") }
-func (silentFeed) Remove(context.Context, string)                     {}
-func (silentFeed) Confirmed(string) bool                              { return false }
+func (silentFeed) Add(context.Context, string, entry.NodeID, channel.Handler) error {
+	return errors.New("silent")
+}
+func (silentFeed) Remove(context.Context, string) {}
+func (silentFeed) Reliance(string) time.Duration  { return 5 * time.Second }
 
 func bulk(o *cache.Options) { o.Loader = bulkSource{o.Loader.(*source)} }
 

@@ -37,16 +37,17 @@ type L1 interface {
 	Reclaim(ctx context.Context, key, content string, leaseTTL time.Duration) (entry.Token, bool, error)
 	Put(ctx context.Context, key string, f l1.Fill) error
 	Invalidate(ctx context.Context, keys []string, staleTTL time.Duration) []error
-	Announce(ctx context.Context) error
+	Join(ctx context.Context) error
+	Leave(ctx context.Context)
 	Channel() string
 }
 
 // Feed brings the invalidations of other instances; *channel.Subscriber is one.
 type Feed interface {
-	Add(ctx context.Context, channel string, h channel.Handler) error
+	Add(ctx context.Context, channel string, node entry.NodeID, h channel.Handler) error
 	Remove(ctx context.Context, channel string)
-	// Confirmed reports whether messages can be relied on to arrive.
-	Confirmed(channel string) bool
+	// Reliance bounds the life of copies made now: messages may be missing.
+	Reliance(channel string) time.Duration
 }
 
 // Options of a Cache.
@@ -59,24 +60,21 @@ type Options struct {
 	L1     L1
 	Feed   Feed
 	// Node is this cache's own id, the one that L1 sends as.
-	Node entry.NodeID
-	// Heartbeat of the feed; bounds copies made while it is down.
-	Heartbeat time.Duration // 5s
-	Logger    *slog.Logger  // slog.Default()
-	Observer  Observer      // may be nil
+	Node     entry.NodeID
+	Logger   *slog.Logger // slog.Default()
+	Observer Observer     // may be nil
 }
 
 // Cache is one namespace in this process. It is safe for concurrent use.
 type Cache struct {
-	name      string
-	policy    policy.Policy
-	loader    loader.Loader
-	l1        L1
-	feed      Feed
-	node      entry.NodeID
-	heartbeat time.Duration
-	log       *slog.Logger
-	observer  Observer
+	name     string
+	policy   policy.Policy
+	loader   loader.Loader
+	l1       L1
+	feed     Feed
+	node     entry.NodeID
+	log      *slog.Logger
+	observer Observer
 
 	stamps  *stamp.Table
 	l2      *l2.Tier
@@ -110,16 +108,13 @@ func New(ctx context.Context, o Options) (*Cache, error) {
 	if o.Logger == nil {
 		o.Logger = slog.Default()
 	}
-	if o.Heartbeat <= 0 {
-		o.Heartbeat = 5 * time.Second
-	}
 	if o.Observer == nil {
 		o.Observer = noObserver{}
 	}
 	p := o.Policy.WithDefaults()
 	stamps := stamp.NewTable()
 	c := &Cache{
-		name: o.Name, policy: p, loader: o.Loader, l1: o.L1, feed: o.Feed, node: o.Node, heartbeat: o.Heartbeat,
+		name: o.Name, policy: p, loader: o.Loader, l1: o.L1, feed: o.Feed, node: o.Node,
 		log: o.Logger.With("namespace", o.Name), observer: o.Observer,
 		stamps: stamps,
 		l2:     l2.New(l2.Options{MaxEntries: p.Local.MaxEntries, MaxBytes: p.Local.MaxBytes}, stamps),
@@ -135,10 +130,10 @@ func New(ctx context.Context, o Options) (*Cache, error) {
 }
 
 func (c *Cache) open(ctx context.Context) error {
-	if err := c.feed.Add(ctx, c.l1.Channel(), handler{c}); err != nil {
+	if err := c.feed.Add(ctx, c.l1.Channel(), c.node, handler{c}); err != nil {
 		c.log.Warn("invalidations do not arrive yet", "error", err)
 	}
-	if err := c.l1.Announce(ctx); err != nil {
+	if err := c.l1.Join(ctx); err != nil {
 		if saidNo(err) {
 			return err
 		}
@@ -169,6 +164,7 @@ func (c *Cache) Close(ctx context.Context) error {
 		}
 	}
 	c.kill()
+	c.l1.Leave(context.WithoutCancel(ctx))
 	c.feed.Remove(context.WithoutCancel(ctx), c.l1.Channel())
 	c.l2.Close()
 	return err

@@ -81,7 +81,7 @@ var (
 	refreshNames = [refreshWords]string{"loaded", "followed", "gone", "failed"}
 	writeNames   = [writeWords]string{"applied", "refused", "unknown"}
 	opNames      = [opWords]string{"put", "invalidate"}
-	resetCauses  = [...]channel.Cause{channel.Subscribed, channel.Heartbeat, channel.BadFrame, channel.Manual}
+	resetCauses  = [...]channel.Cause{channel.Subscribed, channel.Heartbeat, channel.BadFrame, channel.Audit, channel.Manual}
 )
 
 const (

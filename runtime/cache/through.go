@@ -159,13 +159,10 @@ func (r *read) copyFor(found Lookup, kind l2.Kind, sent l2.Instant, left time.Du
 	return copy
 }
 
-// localAge bounds a copy of what L1 holds; while messages may be missing, to
-// one heartbeat.
+// localAge bounds a copy of what L1 holds, which is shorter while messages may be
+// missing.
 func (c *Cache) localAge() time.Duration {
-	if !c.feed.Confirmed(c.l1.Channel()) {
-		return min(c.policy.Local.MaxAge, c.heartbeat)
-	}
-	return c.policy.Local.MaxAge
+	return min(c.policy.Local.MaxAge, c.feed.Reliance(c.l1.Channel()))
 }
 
 // store keeps a copy if the stamp allows and answers how long it lives.

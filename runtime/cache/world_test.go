@@ -51,7 +51,7 @@ func (w *world) instance(change ...func(*cache.Options)) *instance {
 	client := l1.Open(l1.Options{Addresses: []string{"embedded"}, Dial: w.redis.Dial, Logger: w.log})
 	feed := channel.Open(client, channel.Options{Logger: w.log})
 	node := entry.NewNodeID()
-	st := &stage{L1: client.Namespace("cocache:", "n", node)}
+	st := &stage{L1: client.Namespace("n", node)}
 	o := cache.Options{Name: "n", L1: st, Feed: feed, Node: node, Loader: w.source, Logger: w.log,
 		Policy: policy.Policy{Codec: policy.String, TTLJitter: policy.NoJitter}}
 	for _, c := range change {
@@ -86,7 +86,7 @@ func (w *world) raw(key string) string {
 	w.t.Helper()
 	client := l1.Open(l1.Options{Addresses: []string{"embedded"}, Dial: w.redis.Dial, Logger: w.log})
 	defer client.Close()
-	reading, err := client.Namespace("cocache:", "n", entry.NewNodeID()).Read(context.Background(), key, l1.Ask{})
+	reading, err := client.Namespace("n", entry.NewNodeID()).Read(context.Background(), key, l1.Ask{})
 	if err != nil {
 		w.t.Fatal(err)
 	}

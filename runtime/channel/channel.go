@@ -3,18 +3,22 @@
 //
 // It guarantees that a namespace is told whenever it may have missed a message:
 // at each confirmed subscription, when the connection is lost or a heartbeat is
-// not answered in time, and for a message that cannot be read. It drops
-// nothing silently and knows nothing of stamps or copies; a Handler does what
-// it is told, quickly, on the connection's own goroutine.
+// not answered in time, for a message that cannot be read, and when an
+// announcement tells that one was lost. It drops nothing silently and knows
+// nothing of stamps or copies; a Handler does what it is told, quickly, on the
+// connection's own goroutine.
 package channel
 
 import (
 	"context"
 	"fmt"
 	"log/slog"
+	"math"
 	"sync"
 	"time"
 
+	"github.com/cocache/cocache/runtime/audit"
+	"github.com/cocache/cocache/runtime/entry"
 	"github.com/cocache/cocache/runtime/frame"
 	"github.com/redis/rueidis"
 )
@@ -26,6 +30,7 @@ const (
 	Subscribed Cause = "subscribed" // messages before the confirmation may be missing
 	Heartbeat  Cause = "heartbeat"  // the connection was lost or did not answer
 	BadFrame   Cause = "frame"      // a message could not be read
+	Audit      Cause = "audit"      // a message was lost, as its sender's announcement tells
 	Manual     Cause = "manual"     // somebody asked for it; never sent by a Subscriber
 )
 
@@ -37,9 +42,15 @@ type Handler interface {
 	Reset(cause Cause)
 }
 
-// Source gives dedicated connections.
+// Source is where messages come from; *l1.Client is one.
 type Source interface {
+	// Subscriber gives a dedicated connection.
 	Subscriber() (rueidis.DedicatedClient, func(), error)
+	// Pulse is the latest sign of life that this process itself published.
+	Pulse() *audit.Pulse
+	// Cluster reports whether messages come over several servers, of which some
+	// may fall silent.
+	Cluster() bool
 }
 
 // Options of a Subscriber.
@@ -63,9 +74,14 @@ type Subscriber struct {
 }
 
 type subscription struct {
+	node      entry.NodeID // of the namespace in this process
 	handler   Handler
 	confirmed chan struct{} // closed at the first confirmation
-	up        bool          // guarded by Subscriber.mu
+
+	up    bool            // guarded by Subscriber.mu
+	audit *audit.Receiver // guarded by Subscriber.mu
+	since time.Time       // guarded by Subscriber.mu; of the confirmation
+	pulse time.Time       // guarded by Subscriber.mu; when this process last heard itself
 }
 
 // Open starts a Subscriber.
@@ -93,11 +109,12 @@ func (s *Subscriber) Close() {
 	s.stopped.Wait()
 }
 
-// Add subscribes h to a channel and waits up to a command timeout for the
-// confirmation, so that its reset does not hit a warm cache. An error says only
-// that it has not come yet: the subscription is kept up from now on.
-func (s *Subscriber) Add(ctx context.Context, channel string, h Handler) error {
-	sub := &subscription{handler: h, confirmed: make(chan struct{})}
+// Add subscribes h, which writes as node, to a channel and waits up to a command
+// timeout for the confirmation, so that its reset does not hit a warm cache. An
+// error says only that it has not come yet: the subscription is kept up from now on.
+func (s *Subscriber) Add(ctx context.Context, channel string, node entry.NodeID, h Handler) error {
+	sub := &subscription{node: node, handler: h, confirmed: make(chan struct{}),
+		audit: audit.NewReceiver(s.opts.Heartbeat, time.Now())}
 	s.mu.Lock()
 	if _, taken := s.channels[channel]; taken {
 		s.mu.Unlock()
@@ -128,13 +145,20 @@ func (s *Subscriber) Remove(ctx context.Context, channel string) {
 	s.tell(ctx, change{channel, false})
 }
 
-// Confirmed reports whether messages on the channel can be relied on to arrive,
-// all since its last Reset.
-func (s *Subscriber) Confirmed(channel string) bool {
+// Reliance is for how long a copy made now may live as far as the channel goes: one
+// heartbeat while its messages do not arrive, two while a loss might go unnoticed
+// because its senders are not known yet, and as long as it likes otherwise.
+func (s *Subscriber) Reliance(channel string) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sub := s.channels[channel]
-	return sub != nil && sub.up
+	switch sub := s.channels[channel]; {
+	case sub == nil || !sub.up:
+		return s.opts.Heartbeat
+	case sub.audit.OnTrial(time.Now()):
+		return 2 * s.opts.Heartbeat
+	default:
+		return math.MaxInt64
+	}
 }
 
 // Up reports whether every channel is confirmed.

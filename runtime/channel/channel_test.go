@@ -15,6 +15,7 @@ import (
 
 	"github.com/cocache/cocache/runtime/l1"
 	"github.com/cocache/cocache/tests/redistest"
+	"github.com/cocache/cocache/tests/wire"
 )
 
 func TestAConfirmationResetsOnceAndOpensTheFeed(t *testing.T) {
@@ -35,23 +36,25 @@ type watcher struct {
 	feed *Subscriber
 }
 
-func (h *watcher) Reset(Cause) { h.add(fmt.Sprint("reset while confirmed: ", h.feed.Confirmed("c"))) }
+func (h *watcher) Reset(Cause) {
+	h.add(fmt.Sprint("reset while confirmed: ", h.feed.Reliance("c") > heartbeat))
+}
 
 // Nobody takes a channel for sound before its namespace was reset, nor after it
 // was lost.
 func TestAChannelIsNotConfirmedWhileItsNamespaceIsReset(t *testing.T) {
 	bubble(t, Options{}, func(w *world) {
 		h := &watcher{feed: w.feed}
-		if err := w.feed.Add(ctx, "c", h); err != nil {
+		if err := w.feed.Add(ctx, "c", node, h); err != nil {
 			t.Fatal(err)
 		}
-		if !w.feed.Confirmed("c") || w.feed.Confirmed("other") {
+		if !w.up("c") || w.up("other") {
 			t.Error("not confirmed")
 		}
-		w.wires.cut()
+		w.wire.Cut(wire.All)
 		w.want(&h.recorder, slices.Repeat([]string{"reset while confirmed: false"}, 3)...)
 		synctest.Wait()
-		if !w.feed.Confirmed("c") {
+		if !w.up("c") {
 			t.Error("not confirmed again")
 		}
 	})
@@ -63,14 +66,14 @@ func TestAddWhileConnectingResetsOnce(t *testing.T) {
 	for range 20 {
 		bubble(t, Options{}, func(w *world) {
 			for range 10 {
-				w.wires.set(nil, time.Duration(rand.IntN(3))*time.Millisecond)
+				w.wire.Far(time.Duration(rand.IntN(3)) * time.Millisecond)
 				feed := Open(w.client, Options{Logger: quiet})
 				var wg sync.WaitGroup
 				recorders := map[string]*recorder{"a": {}, "b": {}, "c": {}}
 				for channel, r := range recorders {
 					wg.Go(func() {
 						time.Sleep(time.Duration(rand.IntN(4)) * time.Millisecond)
-						if err := feed.Add(ctx, channel, r); err != nil {
+						if err := feed.Add(ctx, channel, node, r); err != nil {
 							t.Error(err)
 						}
 					})
@@ -145,7 +148,7 @@ func TestACutConnectionIsToldAndMadeAnew(t *testing.T) {
 		w.want(a, confirmed...)
 		w.want(b, confirmed...)
 		for range 3 {
-			w.wires.cut()
+			w.wire.Cut(wire.All)
 			w.want(a, slices.Concat(lost, confirmed)...)
 			w.want(b, slices.Concat(lost, confirmed)...)
 			w.publish("a", keys("k"))
@@ -159,8 +162,8 @@ func TestWhileRedisIsAwayTheLossIsToldOnce(t *testing.T) {
 	bubble(t, Options{}, func(w *world) {
 		r := w.add("c")
 		w.want(r, confirmed...)
-		w.wires.set(errors.New("refused"), 0)
-		w.wires.cut()
+		w.wire.Down(errors.New("refused"))
+		w.wire.Cut(wire.All)
 		time.Sleep(10 * time.Minute)
 		w.want(r, lost...)
 		if w.feed.Up() {
@@ -168,11 +171,11 @@ func TestWhileRedisIsAwayTheLossIsToldOnce(t *testing.T) {
 		}
 		late := &recorder{}
 		start := time.Now()
-		if err := w.feed.Add(ctx, "late", late); err == nil || time.Since(start) != time.Second {
+		if err := w.feed.Add(ctx, "late", node, late); err == nil || time.Since(start) != time.Second {
 			t.Errorf("added after %v: %v", time.Since(start), err)
 		}
 		w.quiet(late)
-		w.wires.set(nil, 0)
+		w.wire.Down(nil)
 		w.want(r, confirmed...)
 		w.want(late, confirmed...)
 		if !w.feed.Up() {
@@ -195,7 +198,7 @@ func TestADeadConnectionIsNoticedByTheHeartbeat(t *testing.T) {
 				r := w.add("c")
 				w.want(r, confirmed...)
 				limit := w.feed.opts.Heartbeat + w.feed.opts.Timeout
-				w.wires.numb()
+				w.wire.Numb(wire.All)
 				time.Sleep(limit)
 				synctest.Wait()
 				if got := r.events(); len(got) < len(lost) || !slices.Equal(got[:len(lost)], lost) {
@@ -219,7 +222,7 @@ func TestRemoveEndsTheMessages(t *testing.T) {
 		w.publish("gone", "bad")
 		w.publish("stays", keys("k"))
 		w.want(stays, "changed k")
-		w.wires.cut()
+		w.wire.Cut(wire.All)
 		w.want(stays, slices.Concat(lost, confirmed)...)
 		time.Sleep(time.Minute)
 		w.quiet(gone)
@@ -241,7 +244,7 @@ func TestAChannelHasOneHandler(t *testing.T) {
 	bubble(t, Options{}, func(w *world) {
 		r := w.add("c")
 		w.want(r, confirmed...)
-		if err := w.feed.Add(ctx, "c", &recorder{}); err == nil {
+		if err := w.feed.Add(ctx, "c", node, &recorder{}); err == nil {
 			t.Error("added twice")
 		}
 		w.publish("c", keys("k"))
@@ -265,13 +268,13 @@ func TestARemoveThatCrossesAnAddIsNoticed(t *testing.T) {
 
 func TestAddObeysItsContext(t *testing.T) {
 	bubble(t, Options{}, func(w *world) {
-		w.wires.set(errors.New("refused"), 0)
-		w.wires.cut()
+		w.wire.Down(errors.New("refused"))
+		w.wire.Cut(wire.All)
 		time.Sleep(time.Second)
 		own, cancel := context.WithTimeout(ctx, 10*time.Millisecond)
 		defer cancel()
 		start := time.Now()
-		if err := w.feed.Add(own, "c", &recorder{}); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 10*time.Millisecond {
+		if err := w.feed.Add(own, "c", node, &recorder{}); !errors.Is(err, context.DeadlineExceeded) || time.Since(start) != 10*time.Millisecond {
 			t.Errorf("after %v: %v", time.Since(start), err)
 		}
 	})
@@ -282,10 +285,10 @@ func TestCloseEndsEverything(t *testing.T) {
 	for name, before := range map[string]func(w *world){
 		"at once":          func(*world) {},
 		"subscribed":       func(w *world) { w.add("c") },
-		"just cut":         func(w *world) { w.add("c"); w.wires.cut() },
-		"dead":             func(w *world) { w.add("c"); w.wires.numb() },
-		"away":             func(w *world) { w.wires.set(net.ErrClosed, 0); w.wires.cut(); time.Sleep(time.Minute) },
-		"slowly connected": func(w *world) { w.wires.set(nil, time.Second); w.wires.cut(); time.Sleep(1500 * time.Millisecond) },
+		"just cut":         func(w *world) { w.add("c"); w.wire.Cut(wire.All) },
+		"dead":             func(w *world) { w.add("c"); w.wire.Numb(wire.All) },
+		"away":             func(w *world) { w.wire.Down(net.ErrClosed); w.wire.Cut(wire.All); time.Sleep(time.Minute) },
+		"slowly connected": func(w *world) { w.wire.Far(time.Second); w.wire.Cut(wire.All); time.Sleep(1500 * time.Millisecond) },
 		"without a client": func(w *world) { w.client.Close() },
 	} {
 		t.Run(name, func(t *testing.T) {

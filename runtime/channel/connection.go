@@ -8,6 +8,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/cocache/cocache/runtime/audit"
 	"github.com/cocache/cocache/runtime/frame"
 	"github.com/redis/rueidis"
 )
@@ -69,6 +70,8 @@ func (s *Subscriber) follow(ctx context.Context, conn rueidis.DedicatedClient) e
 	}
 	heartbeat := time.NewTicker(s.opts.Heartbeat)
 	defer heartbeat.Stop()
+	audits := time.NewTicker(s.opts.Heartbeat / 5)
+	defer audits.Stop()
 	for {
 		var err error
 		select {
@@ -78,6 +81,8 @@ func (s *Subscriber) follow(ctx context.Context, conn rueidis.DedicatedClient) e
 			return fmt.Errorf("connection lost: %w", err)
 		case <-heartbeat.C:
 			err = s.beat(ctx, l)
+		case <-audits.C:
+			s.auditAll()
 		case c := <-s.changes:
 			err = l.apply(ctx, c)
 		}
@@ -99,6 +104,7 @@ type link struct {
 	conn    rueidis.DedicatedClient
 	timeout time.Duration
 	asked   map[string]bool
+	pulse   *audit.Pulse // as of the last heartbeat; to be heard by the next
 }
 
 func (l *link) apply(ctx context.Context, c change) error {
@@ -126,21 +132,71 @@ func (l *link) do(ctx context.Context, command rueidis.Completed) error {
 	return l.conn.Do(ctx, command).Error()
 }
 
-var errUnconfirmed = errors.New("a subscription is not confirmed")
+var (
+	errUnconfirmed = errors.New("a subscription is not confirmed")
+	errDeaf        = errors.New("what this process publishes does not come back")
+	errSilenced    = errors.New("an instance that was heard at every heartbeat is heard no more")
+)
 
-// beat proves that the connection answers, not only that it can be written to.
+// beat proves that the connection answers, not only that it can be written to,
+// and that messages come over it.
 func (s *Subscriber) beat(ctx context.Context, l *link) error {
 	if err := l.do(ctx, l.conn.B().Ping().Build()); err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
 	}
+	cluster := s.source.Cluster()
+	now := time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for channel, sub := range s.channels {
-		if l.asked[channel] != sub.up { // or given up by a Remove that crossed an Add
+		switch {
+		case l.asked[channel] != sub.up: // or given up by a Remove that crossed an Add
 			return errUnconfirmed
+		case cluster && sub.audit.Silenced(now):
+			return errSilenced
 		}
 	}
+	if s.deafLocked(l.pulse) {
+		return errDeaf
+	}
+	l.pulse = s.source.Pulse()
 	return nil
+}
+
+// deafLocked reports whether a sign of life of this process should have come by
+// now and has not.
+func (s *Subscriber) deafLocked(p *audit.Pulse) bool {
+	if p == nil {
+		return false
+	}
+	sub := s.channels[p.Channel]
+	return sub != nil && sub.node == p.Node && p.At.After(sub.since) && sub.pulse.Before(p.At)
+}
+
+// auditAll resets the namespaces that have lost a message.
+func (s *Subscriber) auditAll() {
+	now := time.Now()
+	s.mu.Lock()
+	lost := map[string]*subscription{}
+	for channel, sub := range s.channels {
+		if sub.up && !sub.audit.Complete(now) {
+			lost[channel] = sub
+		}
+	}
+	s.mu.Unlock()
+	for channel, sub := range lost {
+		s.opts.Logger.Warn("an invalidation was lost, resetting the namespace", "channel", channel)
+		s.reset(sub, Audit)
+	}
+}
+
+// reset begins a new account, before the copies made under the old one are
+// dropped.
+func (s *Subscriber) reset(sub *subscription, cause Cause) {
+	s.mu.Lock()
+	sub.audit.Restart(time.Now())
+	s.mu.Unlock()
+	sub.handler.Reset(cause)
 }
 
 // confirm: from here on messages arrive; those before may be missing, so the
@@ -151,13 +207,13 @@ func (s *Subscriber) confirm(connection int, channel string) {
 	if sub == nil {
 		return
 	}
-	sub.handler.Reset(Subscribed)
+	s.reset(sub, Subscribed)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if connection != s.connection {
 		return // lost meanwhile
 	}
-	sub.up = true
+	sub.up, sub.since = true, time.Now()
 	if !closed(sub.confirmed) {
 		close(sub.confirmed)
 	}
@@ -188,32 +244,42 @@ func closed(ch <-chan struct{}) bool {
 func (s *Subscriber) down() bool {
 	s.mu.Lock()
 	s.connection++
-	var lost []Handler
+	var lost []*subscription
 	for _, sub := range s.channels {
 		if sub.up {
 			sub.up = false
-			lost = append(lost, sub.handler)
+			lost = append(lost, sub)
 		}
 	}
 	s.mu.Unlock()
-	for _, h := range lost {
-		h.Reset(Heartbeat)
+	for _, sub := range lost {
+		s.reset(sub, Heartbeat)
 	}
 	return len(lost) > 0
 }
 
 func (s *Subscriber) message(channel, text string) {
+	f, err := frame.Decode(text)
 	s.mu.Lock()
 	sub := s.channels[channel]
+	if sub != nil && err == nil {
+		s.hearLocked(sub, f)
+	}
 	s.mu.Unlock()
-	if sub == nil {
-		return
-	}
-	f, err := frame.Decode(text)
-	if err != nil {
+	switch {
+	case sub == nil:
+	case err != nil:
 		s.opts.Logger.Warn("unreadable invalidation, resetting the namespace", "channel", channel, "error", err)
-		sub.handler.Reset(BadFrame)
-		return
+		s.reset(sub, BadFrame)
+	case f.Announcement == nil:
+		sub.handler.Changed(f)
 	}
-	sub.handler.Changed(f)
+}
+
+func (s *Subscriber) hearLocked(sub *subscription, f frame.Frame) {
+	now := time.Now()
+	sub.audit.Hear(f, now)
+	if f.Announcement != nil && f.Sender == sub.node {
+		sub.pulse = now
+	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/cocache/cocache/runtime/entry"
 	"github.com/cocache/cocache/runtime/frame"
 	"github.com/cocache/cocache/runtime/l1"
+	"github.com/cocache/cocache/tests/wire"
 	"github.com/redis/rueidis"
 	"go.uber.org/goleak"
 )
@@ -30,10 +31,11 @@ var (
 // world is one Redis, a process that subscribes, and one that publishes.
 type world struct {
 	*testing.T
-	wires  *wires
+	wire   *wire.Wire
 	client *l1.Client
 	feed   *Subscriber
 	raw    rueidis.Client
+	dial   func(context.Context) (net.Conn, error) // as another process does
 }
 
 // bubble runs test over the embedded server in virtual time.
@@ -42,13 +44,13 @@ func bubble(t *testing.T, o Options, test func(w *world)) {
 	synctest.Test(t, func(t *testing.T) {
 		server := l1.NewEmbedded()
 		t.Cleanup(server.Close)
-		wires := &wires{dial: server.Dial}
-		test(newWorld(t, o, wires, l1.Options{Addresses: []string{"embedded"}, Dial: wires.Dial},
+		wire := wire.New(server.Dial)
+		test(newWorld(t, o, wire, l1.Options{Addresses: []string{"embedded"}, Dial: wire.Dial},
 			func(ctx context.Context, _ string, _ *net.Dialer) (net.Conn, error) { return server.Dial(ctx) }))
 	})
 }
 
-func newWorld(t *testing.T, o Options, wires *wires, redis l1.Options,
+func newWorld(t *testing.T, o Options, wire *wire.Wire, redis l1.Options,
 	dial func(context.Context, string, *net.Dialer) (net.Conn, error)) *world {
 	t.Helper()
 	raw, err := rueidis.NewClient(rueidis.ClientOption{InitAddress: redis.Addresses, ForceSingleClient: true, DisableCache: true,
@@ -65,14 +67,23 @@ func newWorld(t *testing.T, o Options, wires *wires, redis l1.Options,
 	<-client.Ready()
 	feed := Open(client, o)
 	t.Cleanup(feed.Close)
-	return &world{T: t, wires: wires, client: client, feed: feed, raw: raw}
+	return &world{T: t, wire: wire, client: client, feed: feed, raw: raw,
+		dial: func(ctx context.Context) (net.Conn, error) { return dial(ctx, "", &net.Dialer{}) }}
 }
+
+// heartbeat is the default; node is the subscribing one.
+const heartbeat = 5 * time.Second
+
+var node = entry.NewNodeID()
+
+// up reports whether the channel's messages arrive.
+func (w *world) up(channel string) bool { return w.feed.Reliance(channel) > heartbeat }
 
 // add subscribes a recorder and waits for its confirmation.
 func (w *world) add(channel string) *recorder {
 	w.Helper()
 	r := &recorder{}
-	if err := w.feed.Add(ctx, channel, r); err != nil {
+	if err := w.feed.Add(ctx, channel, node, r); err != nil {
 		w.Fatal(err)
 	}
 	return r
@@ -137,6 +148,11 @@ func (r *recorder) events() []string {
 	return slices.Clone(r.told)
 }
 
+// resets are the events that are resets.
+func (r *recorder) resets() []string {
+	return slices.DeleteFunc(r.events(), func(e string) bool { return !strings.HasPrefix(e, "reset") })
+}
+
 func (r *recorder) forget(n int) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -145,84 +161,3 @@ func (r *recorder) forget(n int) {
 
 func (r *recorder) Changed(f frame.Frame) { r.add("changed " + strings.Join(f.Keys, ",")) }
 func (r *recorder) Reset(cause Cause)     { r.add("reset " + string(cause)) }
-
-// wires are the connections of the subscribing process: they can be cut, go
-// dead without a sign, or take their time to be made.
-type wires struct {
-	dial func(context.Context) (net.Conn, error)
-
-	mu    sync.Mutex
-	down  error         // guarded by mu; what dialling answers
-	slow  time.Duration // guarded by mu; of dialling
-	conns []*wire       // guarded by mu
-}
-
-func (w *wires) Dial(ctx context.Context) (net.Conn, error) {
-	w.mu.Lock()
-	down, slow := w.down, w.slow
-	w.mu.Unlock()
-	time.Sleep(slow)
-	if down != nil {
-		return nil, down
-	}
-	conn, err := w.dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	end := &wire{Conn: conn}
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.conns = append(w.conns, end)
-	return end, nil
-}
-
-// set says what becomes of connections to come.
-func (w *wires) set(down error, slow time.Duration) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	w.down, w.slow = down, slow
-}
-
-// each does something to the connections there are.
-func (w *wires) each(do func(*wire)) {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	for _, conn := range w.conns {
-		do(conn)
-	}
-}
-
-func (w *wires) cut()  { w.each(func(c *wire) { c.Close() }) }
-func (w *wires) numb() { w.each(func(c *wire) { c.mu.Lock(); defer c.mu.Unlock(); c.dead = true }) }
-
-// wire swallows what is read and written once it is dead.
-type wire struct {
-	net.Conn
-	mu   sync.Mutex
-	dead bool // guarded by mu; until closed, which an end always notices itself
-}
-
-func (c *wire) isDead() bool { c.mu.Lock(); defer c.mu.Unlock(); return c.dead }
-
-func (c *wire) Close() error {
-	c.mu.Lock()
-	c.dead = false
-	c.mu.Unlock()
-	return c.Conn.Close()
-}
-
-func (c *wire) Write(p []byte) (int, error) {
-	if c.isDead() {
-		return len(p), nil
-	}
-	return c.Conn.Write(p)
-}
-
-func (c *wire) Read(p []byte) (int, error) {
-	for {
-		n, err := c.Conn.Read(p)
-		if err != nil || !c.isDead() {
-			return n, err
-		}
-	}
-}

@@ -28,6 +28,12 @@ var golden = []struct {
 	{"keys of any bytes", Frame{Sender: sender, Number: 1<<64 - 1, Keys: []string{"a\x00b", "\xff", "{}"}},
 		"01" + "00" + "6e6f64652d69642d31362d6279746573" + "ffffffffffffffff" + "0003" +
 			"00000003" + "610062" + "00000001" + "ff" + "00000002" + "7b7d"},
+	{"an announcement of nothing", Frame{Sender: sender, Announcement: &Announcement{}},
+		"01" + "01" + "6e6f64652d69642d31362d6279746573" + "0000000000000000" + "0000" + "00" + "0000000000000000"},
+	{"an announcement", Frame{Sender: sender, Number: 300, Announcement: &Announcement{
+		Since: 256, Unpublished: []Span{{1, 1}, {3, 300}}, Steady: true, Goodbye: true}},
+		"01" + "01" + "6e6f64652d69642d31362d6279746573" + "000000000000012c" + "0002" + "03" + "0000000000000100" +
+			"0000000000000001" + "0000000000000001" + "0000000000000003" + "000000000000012c"},
 }
 
 func TestGoldenBytes(t *testing.T) {
@@ -74,8 +80,10 @@ func TestDecodeIsStrict(t *testing.T) {
 		"version 0":          "\x00" + whole[1:],
 		"version 2":          "\x02" + whole[1:],
 		"version 255":        "\xff" + whole[1:],
-		"kind 1":             "\x01\x01" + whole[2:],
+		"kind 2":             "\x01\x02" + whole[2:],
 		"kind 255":           "\x01\xff" + whole[2:],
+		"keys as spans":      "\x01\x01" + whole[2:],
+		"a reset":            string(AppendReset(nil, sender, 7)),
 		"a trailing byte":    whole + "\x00",
 		"a trailing key":     whole + "\x00\x00\x00\x00",
 		"count too low":      count(2) + whole[28:],
@@ -88,6 +96,26 @@ func TestDecodeIsStrict(t *testing.T) {
 		"length of 2 GiB":    count(1) + "\x80\x00\x00\x00a",
 		"text":               "invalidate everything, please, all",
 		"keyless and a byte": count(0) + "x",
+	}
+	announced := func(number uint64, a Announcement) string {
+		return string(Append(nil, Frame{Sender: sender, Number: number, Announcement: &a}))
+	}
+	spans := announced(9, Announcement{Unpublished: []Span{{1, 2}, {4, 9}}})
+	for name, message := range map[string]string{
+		"announced: since past the end": announced(9, Announcement{Since: 10}),
+		"announced: span past the end":  announced(9, Announcement{Unpublished: []Span{{4, 10}}}),
+		"announced: span of 0":          announced(9, Announcement{Unpublished: []Span{{0, 1}}}),
+		"announced: span backwards":     announced(9, Announcement{Unpublished: []Span{{4, 3}}}),
+		"announced: spans that touch":   announced(9, Announcement{Unpublished: []Span{{1, 2}, {3, 4}}}),
+		"announced: spans backwards":    announced(9, Announcement{Unpublished: []Span{{5, 6}, {1, 2}}}),
+		"announced: unknown flag":       spans[:28] + "\x04" + spans[29:],
+		"announced: a trailing byte":    spans + "x",
+		"announced: 65 spans":           spans[:26] + "\x00\x41" + spans[28:],
+	} {
+		tests[name] = message
+	}
+	for size := headerSize; size < len(spans); size++ {
+		tests[fmt.Sprint("announced: cut at ", size)] = spans[:size]
 	}
 	for size := range len(whole) {
 		tests[fmt.Sprint("cut at ", size)] = whole[:size]

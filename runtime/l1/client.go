@@ -45,8 +45,13 @@ type Options struct {
 	// Dial replaces the network, for a server in this process.
 	Dial           func(ctx context.Context) (net.Conn, error)
 	CommandTimeout time.Duration // 1s
+	KeyPrefix      string        // of every key and channel; DefaultKeyPrefix
+	Heartbeat      time.Duration // between two announcements of what was published; 5s
 	Logger         *slog.Logger  // slog.Default()
 }
+
+// DefaultKeyPrefix begins every key and channel unless configured otherwise.
+const DefaultKeyPrefix = "cocache:"
 
 // Client is the connection to Redis. It connects by itself, in the background
 // when Redis is away, and is safe for concurrent use.
@@ -60,6 +65,8 @@ type Client struct {
 	life    context.Context
 	stop    context.CancelFunc
 
+	announcer announcer
+
 	mu      sync.Mutex
 	closed  bool           // guarded by mu
 	stopped sync.WaitGroup // Add under mu while not closed
@@ -69,6 +76,7 @@ type Client struct {
 type connection struct {
 	rueidis.Client
 	cluster bool
+	tells   bool // scripts may publish
 }
 
 // Open starts a client. It tries to connect for up to one command timeout and
@@ -81,10 +89,17 @@ func Open(opts Options) *Client {
 	if opts.Logger == nil {
 		opts.Logger = slog.Default()
 	}
+	if opts.KeyPrefix == "" {
+		opts.KeyPrefix = DefaultKeyPrefix
+	}
+	if opts.Heartbeat <= 0 {
+		opts.Heartbeat = 5 * time.Second
+	}
 	c := &Client{opts: opts, ready: make(chan struct{})}
 	c.life, c.stop = context.WithCancel(context.Background())
 	first := make(chan struct{})
 	c.background(func(ctx context.Context) { c.connect(ctx, first) })
+	c.background(c.announceAlways)
 	select {
 	case <-first:
 	case <-time.After(opts.CommandTimeout):
@@ -153,6 +168,18 @@ func (c *Client) connect(ctx context.Context, first chan struct{}) {
 	}
 }
 
+// absent says why nothing can be sent at the moment; nil when it can.
+func (c *Client) absent(conn *connection) error {
+	switch {
+	case conn == nil:
+		return c.away()
+	case c.breaker.isOpen():
+		return ErrDown
+	default:
+		return nil
+	}
+}
+
 // away is ErrAway with the reason, where one is known.
 func (c *Client) away() error {
 	if why := c.trouble.Load(); why != nil {
@@ -188,7 +215,11 @@ func (c *Client) dialClient(ctx context.Context) (*connection, error) {
 		client.Close()
 		return nil, errors.New("connect: the server is not part of a cluster")
 	}
-	if err := c.probe(ctx, conn); err != nil {
+	err = c.probe(ctx, conn)
+	if err == nil {
+		err = c.mayTell(ctx, conn)
+	}
+	if err != nil {
 		client.Close()
 		return nil, fmt.Errorf("connect: %w", err)
 	}
@@ -220,26 +251,29 @@ func (c *Client) dial(ctx context.Context, address string, d *net.Dialer, tlsCon
 // and refuse scripts.
 func (c *Client) Probe(ctx context.Context) error {
 	conn := c.conn.Load()
-	if conn == nil {
-		return c.away()
-	}
-	if c.breaker.isOpen() {
-		return ErrDown
+	if why := c.absent(conn); why != nil {
+		return why
 	}
 	return c.probe(ctx, conn)
 }
 
-const probeScript = `local t = redis.call('TIME') return {t[1], t[2]}`
+const clockScript = `local t = redis.call('TIME') return {t[1], t[2]}`
 
 func (c *Client) probe(ctx context.Context, conn *connection) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.CommandTimeout)
 	defer cancel()
-	t, err := conn.Do(ctx, conn.B().Eval().Script(probeScript).Numkeys(0).Build()).AsIntSlice()
+	t, err := conn.Do(ctx, conn.B().Eval().Script(clockScript).Numkeys(0).Build()).AsIntSlice()
 	if err != nil {
 		return fmt.Errorf("run a script: %w", err)
 	}
 	c.clock.learn(t[0]*1000 + t[1]/1000)
 	return nil
+}
+
+// Cluster reports whether Redis is one of several servers.
+func (c *Client) Cluster() bool {
+	conn := c.conn.Load()
+	return conn != nil && conn.cluster
 }
 
 // Subscriber returns a dedicated connection for the invalidation channels and

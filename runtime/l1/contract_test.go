@@ -12,7 +12,7 @@ import (
 	"github.com/cocache/cocache/lua"
 )
 
-var allScripts = []*script{readScript, fillScript, releaseScript, reclaimScript, putScript, invalidateScript}
+var allScripts = []*script{readScript, fillScript, releaseScript, reclaimScript, putScript, invalidateScript, probeScript}
 
 func TestCallersKeepTheContractOfTheirScript(t *testing.T) {
 	for _, s := range allScripts {

@@ -55,9 +55,23 @@ func notSent(ctx context.Context) error {
 }
 
 // Answered reports whether Redis itself said no, rather than being away.
-func (e *Error) Answered() bool {
-	_, ok := rueidis.IsRedisErr(e.Err)
-	return ok
+func (e *Error) Answered() bool { return answered(e) }
+
+// answered reports whether err is what the server itself said.
+func answered(err error) bool {
+	var e *rueidis.RedisError
+	return errors.As(err, &e)
+}
+
+// outcomeUnknown reports whether a command may have run, or may yet.
+func outcomeUnknown(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.OutcomeUnknown
+}
+
+// sent reports whether a command was sent, whatever came of it.
+func sent(err error) bool {
+	return err == nil || outcomeUnknown(err) || answered(err) || errors.Is(err, ErrLate)
 }
 
 // Away reports whether a command was not sent because Redis is known to be away.

@@ -179,7 +179,7 @@ func TestWithoutAConnectionNothingIsSent(t *testing.T) {
 				tap.Down(refused)
 				tap.Cut(wire.All)
 				never := Open(Options{Addresses: []string{"embedded"}, Dial: tap.Dial, Logger: quiet})
-				if e := w.failed(run(ctx, never.Namespace(DefaultKeyPrefix, "n", w.nodeA)), false); !errors.Is(e, ErrAway) || e.Answered() {
+				if e := w.failed(run(ctx, never.Namespace("n", w.nodeA)), false); !errors.Is(e, ErrAway) || e.Answered() {
 					t.Errorf("never connected: %v", e)
 				}
 				never.Close()
@@ -284,16 +284,17 @@ func TestANoOfTheServerIsARefusal(t *testing.T) {
 			next()
 		}
 	}
-	t.Run("publish is denied", func(t *testing.T) {
-		w.do("ACL", "SETUSER", "mute", "on", ">secret", "~*", "+@all", "resetchannels")
+	t.Run("publish is denied by and by", func(t *testing.T) {
+		w.do("ACL", "SETUSER", "mute", "on", ">secret", "~*", "+@all", "&*")
 		mute := Open(Options{Addresses: []string{server.Addr}, Username: "mute", Password: "secret", Logger: quiet, CommandTimeout: 20 * time.Second})
 		defer mute.Close()
-		n := mute.Namespace(DefaultKeyPrefix, "n", w.nodeA)
+		w.do("ACL", "SETUSER", "mute", "resetchannels")
+		n := mute.Namespace("n", w.nodeA)
 		w.put("k", value("v"))
 		next()
 		refuse("put", "channel", n, false)
 		refuse("invalidate", "channel", n, false)
-		w.failed(n.Announce(ctx), false)
+		w.failed(n.Join(ctx), false)
 		if r := w.read(n, "k", Ask{}); r.Kind != Hit {
 			t.Errorf("reads %+v", r)
 		}
@@ -328,7 +329,7 @@ func TestOpenWithoutRedisConnectsLater(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := Open(Options{Mode: mode, Addresses: []string{addr}, Logger: quiet})
 			defer c.Close()
-			n := c.Namespace(DefaultKeyPrefix, "n", entry.NewNodeID())
+			n := c.Namespace("n", entry.NewNodeID())
 			var e *Error
 			if err := n.Put(ctx, "k", value("v")); !errors.As(err, &e) || e.OutcomeUnknown || !errors.Is(err, ErrAway) {
 				t.Fatalf("without redis: %v", err)

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
-	"sync/atomic"
 	"time"
 
+	"github.com/cocache/cocache/runtime/audit"
 	"github.com/cocache/cocache/runtime/entry"
 	"github.com/cocache/cocache/runtime/frame"
 	"github.com/cocache/cocache/runtime/policy"
@@ -22,21 +22,18 @@ type Namespace struct {
 	tokens  *entry.Tokens
 	prefix  string // of every key
 	channel string
-	frames  atomic.Uint64 // number of the last frame
+	sender  audit.Sender // of its frames
 }
-
-// DefaultKeyPrefix begins every key and channel unless configured otherwise.
-const DefaultKeyPrefix = "cocache:"
 
 // Namespace opens a namespace. The empty tag in its keys makes Redis Cluster
 // hash whole keys, so that braces in a tenant's key mean nothing.
-func (c *Client) Namespace(keyPrefix, name string, node entry.NodeID) *Namespace {
+func (c *Client) Namespace(name string, node entry.NodeID) *Namespace {
 	return &Namespace{
 		client:  c,
 		node:    node,
 		tokens:  entry.NewTokens(node),
-		prefix:  keyPrefix + "{}" + name + ":",
-		channel: keyPrefix + "inv:" + name,
+		prefix:  c.opts.KeyPrefix + "{}" + name + ":",
+		channel: c.opts.KeyPrefix + "inv:" + name,
 	}
 }
 
@@ -206,9 +203,7 @@ func (n *Namespace) Put(ctx context.Context, key string, f Fill) error {
 	if err != nil {
 		return err
 	}
-	_, err = n.client.one(ctx, call{putScript, n.keys(key),
-		[]string{n.channel, n.frame(key), string(f.State), ttl(f.TTL), tail}})
-	return err
+	return n.write(ctx, telling{putScript, []string{key}, []string{string(f.State), ttl(f.TTL), tail}})[0]
 }
 
 // Invalidate removes keys and tells every instance; with a staleTTL values may be
@@ -216,41 +211,23 @@ func (n *Namespace) Put(ctx context.Context, key string, f Fill) error {
 func (n *Namespace) Invalidate(ctx context.Context, keys []string, staleTTL time.Duration) []error {
 	errs := make([]error, 0, len(keys))
 	size := frame.MaxKeys
-	if conn := n.client.conn.Load(); conn != nil && conn.cluster {
+	if n.client.Cluster() {
 		size = 1 // keys of one script must share a slot, and whole keys are hashed
 	}
-	var calls []call
+	var writes []telling
 	for start := 0; start < len(keys); start += size {
-		part := keys[start:min(start+size, len(keys))]
-		calls = append(calls, call{invalidateScript, n.keys(part...),
-			[]string{n.channel, n.frame(part...), milliseconds(staleTTL)}})
+		writes = append(writes, telling{invalidateScript, keys[start:min(start+size, len(keys))],
+			[]string{milliseconds(staleTTL)}})
 	}
-	if len(calls) == 0 {
+	if len(writes) == 0 {
 		return nil
 	}
-	_, callErrs := n.client.do(ctx, calls...)
-	for i, call := range calls {
-		for range call.keys {
-			errs = append(errs, callErrs[i])
+	for i, err := range n.write(ctx, writes...) {
+		for range writes[i].names {
+			errs = append(errs, err)
 		}
 	}
 	return errs
-}
-
-// Announce publishes a frame without keys, to learn whether this node may
-// publish at all.
-func (n *Namespace) Announce(ctx context.Context) error {
-	conn := n.client.conn.Load()
-	if conn == nil {
-		return failure("publish", n.client.away())
-	}
-	ctx, cancel := context.WithTimeout(ctx, n.client.opts.CommandTimeout)
-	defer cancel()
-	err := conn.Do(ctx, conn.B().Publish().Channel(n.channel).Message(n.frame()).Build()).Error()
-	if err != nil {
-		return failure("publish", err)
-	}
-	return nil
 }
 
 func (n *Namespace) keys(keys ...string) []string {
@@ -259,11 +236,6 @@ func (n *Namespace) keys(keys ...string) []string {
 		full[i] = n.prefix + key
 	}
 	return full
-}
-
-func (n *Namespace) frame(keys ...string) string {
-	f := frame.Frame{Sender: n.node, Number: n.frames.Add(1), Keys: keys}
-	return string(frame.Append(nil, f))
 }
 
 func (n *Namespace) tail(f Fill) (string, error) {

@@ -69,6 +69,9 @@ var (
 	invalidateScript = newScript(lua.Invalidate, "invalidate",
 		[]string{"not-after", "channel", "frame", "stale-ttl"},
 		map[string][]string{tagLate: now, tagDone: now})
+	probeScript = newScript(lua.Probe, "probe",
+		[]string{"not-after", "channel"},
+		map[string][]string{tagLate: now, tagDone: now})
 )
 
 // fenced reports whether the script takes a not-after as its first argument.
@@ -92,11 +95,8 @@ func (c *Client) do(caller context.Context, calls ...call) ([]reply, []error) {
 	ctx, cancel := context.WithTimeout(caller, c.opts.CommandTimeout)
 	defer cancel()
 	conn := c.conn.Load()
-	if conn == nil {
-		return make([]reply, len(calls)), failures(calls, c.away())
-	}
-	if c.breaker.isOpen() {
-		return make([]reply, len(calls)), failures(calls, ErrDown)
+	if why := c.absent(conn); why != nil {
+		return make([]reply, len(calls)), failures(calls, why)
 	}
 	if ctx.Err() != nil {
 		return make([]reply, len(calls)), failures(calls, notSent(ctx))

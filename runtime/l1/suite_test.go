@@ -350,11 +350,15 @@ var behaviours = []behaviour{
 	{"namespaces do not meet", func(w *world) {
 		w.put("k", value("v"))
 		for _, name := range []string{"m", "n2", "k"} {
-			if r := w.read(w.client.Namespace(DefaultKeyPrefix, name, w.nodeA), "k", Ask{}); r.Kind != Miss {
+			if r := w.read(w.client.Namespace(name, w.nodeA), "k", Ask{}); r.Kind != Miss {
 				w.Errorf("%s: reads %+v", name, r)
 			}
 		}
-		if r := w.read(w.client.Namespace("other:", "n", w.nodeA), "k", Ask{}); r.Kind != Miss {
+		o := w.client.opts
+		o.KeyPrefix = "other:"
+		other := Open(o)
+		defer other.Close()
+		if r := w.read(other.Namespace("n", w.nodeA), "k", Ask{}); r.Kind != Miss {
 			w.Errorf("another prefix reads %+v", r)
 		}
 	}},
@@ -496,7 +500,7 @@ var behaviours = []behaviour{
 		token := w.lease(w.a, "k")
 		w.release(w.a, "k", token)
 		w.fill(w.a, "k", w.lease(w.a, "k"), value("v"))
-		if err := w.a.Announce(ctx); err != nil {
+		if err := w.a.Join(ctx); err != nil {
 			w.Error(err)
 		}
 		if f := next(); f.Number != 1 || f.Sender != w.nodeA || len(f.Keys) != 0 {

@@ -54,7 +54,7 @@ func newWorldOver(t *testing.T, o Options, rawDial func(context.Context) (net.Co
 	t.Cleanup(c.Close)
 	<-c.Ready()
 	w := &world{T: t, client: c, nodeA: entry.NewNodeID(), raw: raw, exact: o.Dial != nil}
-	w.a, w.b = c.Namespace(DefaultKeyPrefix, "n", w.nodeA), c.Namespace(DefaultKeyPrefix, "n", entry.NewNodeID())
+	w.a, w.b = c.Namespace("n", w.nodeA), c.Namespace("n", entry.NewNodeID())
 	return w
 }
 

@@ -92,7 +92,7 @@ func openCache(t testing.TB, s *redistest.Server, load loader.Loader, change ...
 	}
 	client := l1.Open(conn)
 	feed := channel.Open(client, channel.Options{Logger: quiet})
-	o.L1, o.Feed = client.Namespace(l1.DefaultKeyPrefix, namespace, node), feed
+	o.L1, o.Feed = client.Namespace(namespace, node), feed
 	c, err := cache.New(background, o)
 	if err != nil {
 		t.Fatal(err)

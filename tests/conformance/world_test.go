@@ -61,6 +61,7 @@ type options struct {
 	cache.Options
 	prefix         string
 	commandTimeout time.Duration
+	Heartbeat      time.Duration
 	username       string
 }
 
@@ -95,9 +96,9 @@ func (w *world) open(change ...func(*options)) (*instance, error) {
 	}
 	over := w.wire()
 	client := l1.Open(l1.Options{Addresses: []string{"wire"}, Dial: over.Dial, Logger: o.Logger,
-		CommandTimeout: o.commandTimeout, Username: o.username})
+		CommandTimeout: o.commandTimeout, KeyPrefix: o.prefix, Heartbeat: o.Heartbeat, Username: o.username})
 	feed := channel.Open(client, channel.Options{Logger: o.Logger, Heartbeat: o.Heartbeat, Timeout: o.commandTimeout})
-	o.L1, o.Feed = client.Namespace(o.prefix, o.Name, o.Node), feed
+	o.L1, o.Feed = client.Namespace(o.Name, o.Node), feed
 	c, err := cache.New(ctx, o.Options)
 	closeAll := sync.OnceFunc(func() {
 		over.Release()

@@ -42,6 +42,7 @@ type Wire struct {
 	dead  Part                   // guarded by mu
 	lose  []string               // guarded by mu; each once
 	down  error                  // guarded by mu; what dialling answers
+	far   time.Duration          // guarded by mu; that dialling takes
 	conns []*conn                // guarded by mu
 	sent  []Command              // guarded by mu
 }
@@ -62,6 +63,7 @@ func To(address string) *Wire {
 type conn struct {
 	near, server net.Conn
 	part         Part // guarded by Wire.mu
+	numb         bool // guarded by Wire.mu
 }
 
 // Hold keeps what is sent from now on; it arrives once it is released, even if
@@ -98,9 +100,18 @@ func (w *Wire) Slow(p Part, by time.Duration) {
 // Mute loses every answer while on; what is sent arrives.
 func (w *Wire) Mute(p Part, on bool) { w.set(&w.mute, p, on) }
 
-// Dead loses what passes in both directions while on, and closes nothing: a
-// half-open connection.
+// Dead loses what passes in both directions while on, and closes nothing.
 func (w *Wire) Dead(p Part, on bool) { w.set(&w.dead, p, on) }
+
+// Numb makes the connections there are dead for good: half-open ones. New ones
+// are well.
+func (w *Wire) Numb(p Part) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	for _, c := range w.conns {
+		c.numb = c.numb || c.part&p != 0
+	}
+}
 
 func (w *Wire) set(field *Part, p Part, on bool) {
 	w.mu.Lock()
@@ -142,6 +153,13 @@ func (w *Wire) Down(err error) {
 	w.down = err
 }
 
+// Far makes dialling take so long.
+func (w *Wire) Far(by time.Duration) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.far = by
+}
+
 // Sent is what clients have sent since the last Forget.
 func (w *Wire) Sent() []Command {
 	w.mu.Lock()
@@ -158,8 +176,12 @@ func (w *Wire) Forget() {
 
 // Dial makes a connection over the wire.
 func (w *Wire) Dial(ctx context.Context) (net.Conn, error) {
-	if err := w.isDown(); err != nil {
-		return nil, err
+	w.mu.Lock()
+	down, far := w.down, w.far
+	w.mu.Unlock()
+	time.Sleep(far)
+	if down != nil {
+		return nil, down
 	}
 	server, err := w.dial(ctx)
 	if err != nil {
@@ -175,12 +197,6 @@ func (w *Wire) Dial(ctx context.Context) (net.Conn, error) {
 	go w.bring(c, sent)
 	go w.answer(c)
 	return client, nil
-}
-
-func (w *Wire) isDown() error {
-	w.mu.Lock()
-	defer w.mu.Unlock()
-	return w.down
 }
 
 // chunk is what the client wrote at once.
@@ -212,7 +228,7 @@ func (w *Wire) record(c *conn, commands [][]string) (delay time.Duration, dead b
 		}
 		w.sent = append(w.sent, Command{Words: command, At: time.Now(), Part: c.part})
 	}
-	return w.slow[c.part], w.dead&c.part != 0
+	return w.slow[c.part], c.numb || w.dead&c.part != 0
 }
 
 // bring carries it to the server.
@@ -249,7 +265,7 @@ func (w *Wire) answer(c *conn) {
 func (w *Wire) loses(c *conn, text string) bool {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if (w.mute|w.dead)&c.part != 0 {
+	if c.numb || (w.mute|w.dead)&c.part != 0 {
 		return true
 	}
 	if c.part != Feed {

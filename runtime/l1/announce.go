@@ -1,0 +1,160 @@
+package l1
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/cocache/cocache/runtime/audit"
+	"github.com/cocache/cocache/runtime/frame"
+)
+
+// announcer announces at each heartbeat what the client's namespaces have published,
+// so that those who hear it know what they should have heard.
+type announcer struct {
+	mu         sync.Mutex
+	namespaces []*Namespace // guarded by mu; by channel
+	refused    bool         // guarded by mu; the last announcements, by the server
+	pulse      atomic.Pointer[audit.Pulse]
+}
+
+// Pulse is the latest sign of life of this client that was published; nil before
+// the first.
+func (c *Client) Pulse() *audit.Pulse { return c.announcer.pulse.Load() }
+
+// Join publishes a frame without keys, to learn whether this node may publish at
+// all, and has it announced from then on, unless the server says no.
+func (n *Namespace) Join(ctx context.Context) error {
+	number := n.sender.Next()
+	message := string(frame.Append(nil, frame.Frame{Sender: n.node, Number: number}))
+	err := n.client.publish(ctx, n.channel, message)[0]
+	n.sender.Told(number, err == nil)
+	if err != nil && answered(err) {
+		return err
+	}
+	n.client.announcer.add(n)
+	return err
+}
+
+// Leave says goodbye: nothing more comes from this node.
+func (n *Namespace) Leave(ctx context.Context) {
+	if !n.client.announcer.remove(n) {
+		return
+	}
+	number, a, _, fits := n.sender.Announcement()
+	if a.Goodbye = true; !fits {
+		a.Unpublished = nil // they reset for it, and forget this node all the same
+	}
+	message := string(frame.Append(nil, frame.Frame{Sender: n.node, Number: number, Announcement: &a}))
+	if err := n.client.publish(ctx, n.channel, message)[0]; err != nil && !Away(err) {
+		n.client.opts.Logger.Warn("could not say goodbye on the invalidation channel", "channel", n.channel, "error", err)
+	}
+}
+
+func (c *announcer) add(n *Namespace) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at, _ := slices.BinarySearchFunc(c.namespaces, n, func(a, b *Namespace) int { return strings.Compare(a.channel, b.channel) })
+	c.namespaces = slices.Insert(c.namespaces, at, n)
+}
+
+func (c *announcer) remove(n *Namespace) (was bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	at := slices.Index(c.namespaces, n)
+	if at < 0 {
+		return false
+	}
+	c.namespaces = slices.Delete(c.namespaces, at, at+1)
+	return true
+}
+
+func (c *announcer) all() []*Namespace {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return slices.Clone(c.namespaces)
+}
+
+// announceAlways announces until ctx ends.
+func (c *Client) announceAlways(ctx context.Context) {
+	heartbeat := time.NewTicker(c.opts.Heartbeat)
+	defer heartbeat.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-heartbeat.C:
+			c.announceAll(ctx)
+		}
+	}
+}
+
+// announcement is one namespace's at one heartbeat.
+type announcement struct {
+	*Namespace
+	number uint64
+	resets bool // it says that anything may have changed
+	steady bool
+}
+
+// announcementsPerTrip bounds what is sent at once.
+const announcementsPerTrip = 512
+
+// announceAll says what every namespace has to say; the first says something at
+// every heartbeat. What could not be sent is said at the next.
+func (c *Client) announceAll(ctx context.Context) {
+	var said []announcement
+	var messages []publication
+	for i, n := range c.announcer.all() {
+		number, a, moved, fits := n.sender.Announcement()
+		steady := i == 0
+		if !moved && !steady {
+			continue
+		}
+		message := frame.AppendReset(nil, n.node, number)
+		if a.Steady = steady; fits {
+			message = frame.Append(nil, frame.Frame{Sender: n.node, Number: number, Announcement: &a})
+		}
+		said = append(said, announcement{n, number, !fits, steady})
+		messages = append(messages, publication{n.channel, string(message)})
+	}
+	for start := 0; start < len(said); start += announcementsPerTrip {
+		end := min(start+announcementsPerTrip, len(said))
+		sent := time.Now()
+		for i, err := range c.publishAll(ctx, messages[start:end]) {
+			c.announced(said[start+i], sent, err)
+		}
+	}
+}
+
+// announced: a reset is followed by a proper announcement at the next heartbeat.
+func (c *Client) announced(a announcement, sent time.Time, err error) {
+	c.noteRefusal(err)
+	switch {
+	case err != nil:
+		return
+	case a.resets:
+		a.sender.Forgiven(a.number)
+	default:
+		a.sender.Announced(a.number)
+	}
+	if a.steady {
+		c.announcer.pulse.Store(&audit.Pulse{Channel: a.channel, Node: a.node, At: sent})
+	}
+}
+
+// noteRefusal logs the first of the server's refusals in a row; that Redis is away
+// is told by the breaker.
+func (c *Client) noteRefusal(err error) {
+	refused := err != nil && sent(err)
+	c.announcer.mu.Lock()
+	first := refused && !c.announcer.refused
+	c.announcer.refused = refused
+	c.announcer.mu.Unlock()
+	if first {
+		c.opts.Logger.Warn("invalidations cannot be announced: losses may go unnoticed", "error", err)
+	}
+}

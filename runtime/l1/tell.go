@@ -1,0 +1,165 @@
+package l1
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/cocache/cocache/runtime/frame"
+	"github.com/redis/rueidis"
+)
+
+// telling is a write that every instance is told of: a script that publishes a
+// frame of its keys, and its arguments behind the frame.
+type telling struct {
+	*script
+	names []string
+	args  []string
+}
+
+// write runs writes in one round trip, and tells of each in the same step, or
+// right after it where scripts may not publish. One error per write.
+func (n *Namespace) write(ctx context.Context, writes ...telling) []error {
+	conn := n.client.conn.Load()
+	after := conn != nil && !conn.tells
+	channel := n.channel
+	if after {
+		channel = ""
+	}
+	calls, numbers, frames := make([]call, len(writes)), make([]uint64, len(writes)), make([]string, len(writes))
+	for i, w := range writes {
+		numbers[i] = n.sender.Next()
+		frames[i] = string(frame.Append(nil, frame.Frame{Sender: n.node, Number: numbers[i], Keys: w.names}))
+		message := frames[i]
+		if after {
+			message = ""
+		}
+		calls[i] = call{w.script, n.keys(w.names...), append([]string{channel, message}, w.args...)}
+	}
+	_, errs := n.client.do(ctx, calls...)
+	if after {
+		return n.tellAfter(ctx, writes, frames, numbers, errs)
+	}
+	for i, err := range errs {
+		n.sender.Told(numbers[i], err == nil)
+	}
+	return errs
+}
+
+// tellAfter publishes what scripts could not: after each write that was sent,
+// because one that failed may have taken effect in part, or may yet.
+func (n *Namespace) tellAfter(ctx context.Context, writes []telling, frames []string, numbers []uint64, errs []error) []error {
+	var messages []string
+	var at []int
+	for i, err := range errs {
+		switch {
+		case outcomeUnknown(err):
+			n.tellTwice(frames[i], numbers[i])
+		case sent(err):
+			messages, at = append(messages, frames[i]), append(at, i)
+		default:
+			n.sender.Told(numbers[i], false)
+		}
+	}
+	for j, err := range n.client.publish(ctx, n.channel, messages...) {
+		i := at[j]
+		n.sender.Told(numbers[i], err == nil)
+		if errs[i] == nil && err != nil {
+			errs[i] = &Error{Op: writes[i].verb, OutcomeUnknown: true, Err: fmt.Errorf("done, but nobody was told: %w", err)}
+		}
+	}
+	return errs
+}
+
+// Bounds of the tries to tell of a write whose outcome is unknown.
+const (
+	tellAttempts = 8
+	tellFirst    = 100 * time.Millisecond
+	tellLast     = 10 * time.Second
+)
+
+// tellTwice publishes the frame of a write whose outcome is unknown at once, and
+// again when the write can no longer begin, until that succeeds.
+func (n *Namespace) tellTwice(frame string, number uint64) {
+	if !n.client.background(func(ctx context.Context) {
+		n.sender.Told(number, n.client.publish(ctx, n.channel, frame)[0] == nil)
+		pause := n.client.opts.CommandTimeout
+		for attempt := 1; wait(ctx, pause); attempt++ {
+			err := n.client.publish(ctx, n.channel, frame)[0]
+			if err == nil {
+				return
+			}
+			if attempt == tellAttempts {
+				n.client.opts.Logger.Error("a write whose outcome is unknown could not be told", "attempts", attempt, "error", err)
+				return
+			}
+			pause = min(tellFirst<<(attempt-1), tellLast)
+		}
+	}) {
+		n.sender.Told(number, false)
+	}
+}
+
+// wait lets a pause pass; false when ctx ended before.
+func wait(ctx context.Context, pause time.Duration) bool {
+	select {
+	case <-time.After(pause):
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// publish sends messages on a channel in one round trip.
+func (c *Client) publish(ctx context.Context, channel string, messages ...string) []error {
+	publications := make([]publication, len(messages))
+	for i, m := range messages {
+		publications[i] = publication{channel, m}
+	}
+	return c.publishAll(ctx, publications)
+}
+
+type publication struct{ channel, message string }
+
+// publishAll publishes in one round trip; the errors are *Error.
+func (c *Client) publishAll(ctx context.Context, publications []publication) []error {
+	errs := make([]error, len(publications))
+	conn := c.conn.Load()
+	if why := c.absent(conn); why != nil || len(publications) == 0 {
+		for i := range errs {
+			errs[i] = failure("publish", why)
+		}
+		return errs
+	}
+	ctx, cancel := context.WithTimeout(ctx, c.opts.CommandTimeout)
+	defer cancel()
+	commands := make(rueidis.Commands, len(publications))
+	for i, p := range publications {
+		commands[i] = conn.B().Publish().Channel(p.channel).Message(p.message).Build()
+	}
+	for i, result := range conn.DoMulti(ctx, commands...) {
+		if err := result.Error(); err != nil {
+			errs[i] = failure("publish", err)
+		}
+	}
+	return errs
+}
+
+// mayTell learns whether scripts may publish. Where the server says no, which some
+// managed services and access lists do, writes are told right after the script.
+func (c *Client) mayTell(ctx context.Context, conn *connection) error {
+	ctx, cancel := context.WithTimeout(ctx, c.opts.CommandTimeout)
+	defer cancel()
+	prefix := c.opts.KeyPrefix + "!probe:"
+	_, errs := c.attempt(ctx, conn, []call{{probeScript, []string{prefix + "{a}"}, []string{prefix + "{b}"}}})
+	switch err := errs[0]; {
+	case err == nil:
+		conn.tells = true
+	case !answered(err) || unanswered(err):
+		return fmt.Errorf("ask whether scripts may publish: %w", err)
+	default:
+		c.opts.Logger.Warn("scripts may not publish: other instances are told right after each write, "+
+			"and not at all when this process dies between", "error", err)
+	}
+	return nil
+}
