@@ -25,11 +25,18 @@ func (c *call) batchPut() *problem {
 		return refused
 	}
 	answers := make([]item, len(items))
+	var puts []cache.Put
+	var at []int
 	for i, it := range items {
-		if err := c.r.Context().Err(); err != nil { // nobody wants to know of the rest
-			return faultOf(c.r.Context(), err)
+		put, refused := c.putOf(it)
+		if refused != nil {
+			answers[i] = c.failed(it.key, refused)
+			continue
 		}
-		answers[i] = c.putOne(it)
+		puts, at = append(puts, put), append(at, i)
+	}
+	for j, err := range c.space.Cache.PutAll(c.writing(), puts) {
+		answers[at[j]] = c.written(items[at[j]].key, err)
 	}
 	out := c.startItems()
 	for _, answer := range answers {
@@ -91,19 +98,19 @@ func readValue(d strictjson.Document, into *putItem) error {
 	return err
 }
 
-// putOne stores one value, judged as a PUT of it would be.
-func (c *call) putOne(it putItem) item {
+// putOf judges one value as a PUT of it would be.
+func (c *call) putOf(it putItem) (cache.Put, *problem) {
+	put := cache.Put{Key: it.key.bytes, Value: []byte(it.value), PutOptions: cache.PutOptions{ContentType: it.contentType}}
 	if want := formOf(c.space.codecOf()); it.form != want {
-		return c.failed(it.key, &problem{status: http.StatusBadRequest, code: "invalid-value",
-			detail: "values of this namespace are given as " + want})
+		return put, &problem{status: http.StatusBadRequest, code: "invalid-value",
+			detail: "values of this namespace are given as " + want}
 	}
-	options := cache.PutOptions{ContentType: it.contentType}
 	if it.ttl != nil {
 		ttl, err := policy.ParseTTL(*it.ttl)
 		if err != nil {
-			return c.failed(it.key, invalidTTL(err))
+			return put, invalidTTL(err)
 		}
-		options.TTL = ttl
+		put.TTL = ttl
 	}
-	return c.written(it.key, c.space.Cache.Put(c.writing(), it.key.bytes, []byte(it.value), options))
+	return put, nil
 }

@@ -72,6 +72,14 @@ func (f *fake) Put(_ context.Context, key string, value []byte, o cache.PutOptio
 	return f.err
 }
 
+func (f *fake) PutAll(ctx context.Context, puts []cache.Put) []error {
+	errs := make([]error, len(puts))
+	for i, p := range puts {
+		errs[i] = f.Put(ctx, p.Key, p.Value, p.PutOptions)
+	}
+	return errs
+}
+
 func (f *fake) InvalidateAll(_ context.Context, keys []string) []cache.Invalidation {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -29,6 +29,7 @@ type Cache interface {
 	Peek(ctx context.Context, key string) (cache.Lookup, error)
 	GetAll(ctx context.Context, keys []string) []cache.Item
 	Put(ctx context.Context, key string, value []byte, o cache.PutOptions) error
+	PutAll(ctx context.Context, puts []cache.Put) []error
 	InvalidateAll(ctx context.Context, keys []string) []cache.Invalidation
 }
 

@@ -35,7 +35,7 @@ type L1 interface {
 	FillAll(ctx context.Context, fills []l1.KeyFill) []l1.FillOutcome
 	Release(ctx context.Context, key string, token entry.Token) error
 	Reclaim(ctx context.Context, key, content string, leaseTTL time.Duration) (entry.Token, bool, error)
-	Put(ctx context.Context, key string, f l1.Fill) error
+	PutAll(ctx context.Context, puts []l1.KeyFill) []error
 	Invalidate(ctx context.Context, keys []string, staleTTL time.Duration) []error
 	Join(ctx context.Context) error
 	Leave(ctx context.Context)

@@ -255,7 +255,8 @@ func TestOwnMessageAfterUnknownOutcome(t *testing.T) {
 		}
 		fill := l1.Fill{State: 'V', TTL: time.Hour}
 		fill.Body.Codec, fill.Body.Payload = 2, "v2"
-		if err := late.Put(ctx, "k", fill); err != nil { // the same node's, carried out late
+		again := []l1.KeyFill{{Key: "k", Fill: fill}}
+		if err := late.PutAll(ctx, again)[0]; err != nil { // the same node's, carried out late
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -264,7 +265,7 @@ func TestOwnMessageAfterUnknownOutcome(t *testing.T) {
 		}
 		time.Sleep(5 * time.Minute) // local.max-age: the exception ends
 		a.get(t, "k")
-		late.Put(ctx, "k", fill)
+		late.PutAll(ctx, again)
 		synctest.Wait()
 		if found := a.get(t, "k"); found.Source != cache.FromL2 {
 			t.Errorf("after the exception: %+v", found)

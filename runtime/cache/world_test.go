@@ -314,12 +314,12 @@ func (s *stage) Reclaim(ctx context.Context, key, content string, ttl time.Durat
 	return s.L1.Reclaim(ctx, key, content, ttl)
 }
 
-func (s *stage) Put(ctx context.Context, key string, f l1.Fill) error {
+func (s *stage) PutAll(ctx context.Context, puts []l1.KeyFill) []error {
 	defer s.enter("put")()
 	if err := s.fault("put"); err != nil {
-		return err
+		return slices.Repeat([]error{err}, len(puts))
 	}
-	return s.L1.Put(ctx, key, f)
+	return s.L1.PutAll(ctx, puts)
 }
 
 func (s *stage) Invalidate(ctx context.Context, keys []string, staleTTL time.Duration) []error {

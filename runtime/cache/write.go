@@ -22,20 +22,48 @@ type PutOptions struct {
 // When it returns, this instance no longer answers with what was there before.
 // Errors are *InvalidError and *WriteError.
 func (c *Cache) Put(ctx context.Context, key string, value []byte, o PutOptions) error {
-	f, err := c.putFill(key, value, o)
-	if err != nil {
-		return err
+	return c.PutAll(ctx, []Put{{key, value, o}})[0]
+}
+
+// Put is one value of PutAll.
+type Put struct {
+	Key   string
+	Value []byte
+	PutOptions
+}
+
+// PutAll is Put of several values together: of two for one key the later stays.
+// It answers one error per value, in their order; one that fails fails alone.
+func (c *Cache) PutAll(ctx context.Context, puts []Put) []error {
+	errs := make([]error, len(puts))
+	var fills []l1.KeyFill
+	var at []int
+	for i, p := range puts {
+		f, err := c.putFill(p.Key, p.Value, p.PutOptions)
+		if errs[i] = err; err == nil {
+			fills, at = append(fills, l1.KeyFill{Key: p.Key, Fill: f}), append(at, i)
+		}
 	}
-	c.l2.Invalidate(key)
-	pending := c.pending.of(key) // before the script: what is queued later it does not serve
-	if err = c.l1.Put(ctx, key, f); err == nil {
-		c.pending.done(pending)
-	} else {
-		c.exceptOwn(key, err)
+	if len(fills) == 0 {
+		return errs
 	}
-	c.wroteNow(key)
-	c.l2.Invalidate(key)
-	return c.written(opPut, err)
+	pending := make([]*failure, len(fills)) // before the script: what is queued later it does not serve
+	for j, f := range fills {
+		c.l2.Invalidate(f.Key)
+		pending[j] = c.pending.of(f.Key)
+	}
+	for j, err := range c.l1.PutAll(ctx, fills) {
+		key := fills[j].Key
+		if err == nil {
+			c.pending.done(pending[j])
+		} else {
+			c.exceptOwn(key, err)
+		}
+		c.wroteNow(key)
+		c.l2.Invalidate(key)
+		errs[at[j]] = c.written(opPut, err)
+	}
+	return errs
 }
 
 // putFill checks what a caller wants stored.

@@ -38,6 +38,42 @@ func TestPut(t *testing.T) {
 	})
 }
 
+// Puts go together, each is told, of two for a key the later stays, and one that
+// cannot be taken fails alone.
+func TestPutAll(t *testing.T) {
+	bubble(t, func(w *world) {
+		a, b := w.instance(), w.instance()
+		for _, i := range []*instance{a, b} {
+			for _, key := range []string{"k", "l"} {
+				i.get(t, key)
+			}
+		}
+		a.stage.commands()
+		errs := a.PutAll(ctx, []cache.Put{
+			{Key: "k", Value: []byte("first")},
+			{Key: "bad", Value: []byte("\xff")}, // no text
+			{Key: "l", Value: []byte("l"), PutOptions: cache.PutOptions{TTL: time.Hour}},
+			{Key: "k", Value: []byte("second")},
+		})
+		if sent := a.stage.commands(); sent != "put 1" {
+			t.Errorf("sent %s", sent)
+		}
+		var invalid *cache.InvalidError
+		if errs[0] != nil || !errors.As(errs[1], &invalid) || errs[2] != nil || errs[3] != nil {
+			t.Errorf("errors %v", errs)
+		}
+		synctest.Wait()
+		for name, i := range map[string]*instance{"a": a, "b": b} {
+			if k, l := i.get(t, "k"), i.get(t, "l"); k.Value != "second" || l.Value != "l" || l.TTL != time.Hour {
+				t.Errorf("%s: %+v, %+v", name, k, l)
+			}
+		}
+		if got := a.PutAll(ctx, nil); len(got) != 0 {
+			t.Errorf("of nothing: %v", got)
+		}
+	})
+}
+
 // A put leaves the ttl that it names, untouched by jitter, whatever was there.
 func TestPutLifetimes(t *testing.T) {
 	for _, c := range []struct {

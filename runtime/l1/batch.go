@@ -28,10 +28,10 @@ func (n *Namespace) ReadAll(ctx context.Context, keys []string, ask Ask) []Outco
 	return outcomes
 }
 
-// KeyFill is one fill of a batch.
+// KeyFill is one fill or put of a batch.
 type KeyFill struct {
 	Key   string
-	Token entry.Token
+	Token entry.Token // of a fill
 	Fill  Fill
 }
 
@@ -63,4 +63,42 @@ func (n *Namespace) FillAll(ctx context.Context, fills []KeyFill) []FillOutcome 
 		outcomes[i] = FillOutcome{Stored: replies[j].tag == tagStored, Err: errs[j]}
 	}
 	return outcomes
+}
+
+// Bounds of what is put in one round trip: each has a command timeout to itself.
+const (
+	putsPerTrip  = 512
+	bytesPerTrip = 1 << 20
+)
+
+// PutAll is Put of several keys, in their order and in as few round trips as
+// the size of the values allows. It answers one error per key.
+func (n *Namespace) PutAll(ctx context.Context, puts []KeyFill) []error {
+	errs := make([]error, len(puts))
+	var writes []telling
+	var at []int
+	bytes := 0
+	flush := func() {
+		if len(writes) == 0 {
+			return
+		}
+		for j, err := range n.write(ctx, writes...) {
+			errs[at[j]] = err
+		}
+		writes, at, bytes = nil, nil, 0
+	}
+	for i, p := range puts {
+		tail, err := n.tail(p.Fill)
+		if err != nil {
+			errs[i] = err
+			continue
+		}
+		if len(writes) == putsPerTrip || bytes+len(tail) > bytesPerTrip {
+			flush()
+		}
+		writes = append(writes, telling{putScript, []string{p.Key}, []string{string(p.Fill.State), ttl(p.Fill.TTL), tail}})
+		at, bytes = append(at, i), bytes+len(tail)
+	}
+	flush()
+	return errs
 }

@@ -199,11 +199,7 @@ func (n *Namespace) Reclaim(ctx context.Context, key, content string, leaseTTL t
 
 // Put overwrites whatever is there and tells every instance.
 func (n *Namespace) Put(ctx context.Context, key string, f Fill) error {
-	tail, err := n.tail(f)
-	if err != nil {
-		return err
-	}
-	return n.write(ctx, telling{putScript, []string{key}, []string{string(f.State), ttl(f.TTL), tail}})[0]
+	return n.PutAll(ctx, []KeyFill{{Key: key, Fill: f}})[0]
 }
 
 // Invalidate removes keys and tells every instance; with a staleTTL values may be

@@ -487,7 +487,35 @@ var behaviours = []behaviour{
 		w.life("v", gone)
 		w.life("short", gone)
 	}},
+	{"puts go in as few trips as their size allows, in order", func(w *world) {
+		var puts []KeyFill
+		for i := range 600 {
+			puts = append(puts, KeyFill{Key: fmt.Sprint(i % 550), Fill: value(fmt.Sprint(i))})
+		}
+		big := value(strings.Repeat("v", 400<<10))
+		puts = append(puts, KeyFill{Key: "big", Fill: big}, KeyFill{Key: "big2", Fill: big}, KeyFill{Key: "big3", Fill: big},
+			KeyFill{Key: "bad", Fill: Fill{State: entry.Value, TTL: time.Hour, Body: entry.Body{ContentType: strings.Repeat("x", 200)}}})
+		for i, err := range w.a.PutAll(ctx, puts) {
+			if (err != nil) != (puts[i].Key == "bad") {
+				w.Errorf("%s: %v", puts[i].Key, err)
+			}
+		}
+		for i := range 550 {
+			want := fmt.Sprint(i)
+			if i < 50 {
+				want = fmt.Sprint(i + 550)
+			}
+			if got := w.entry(fmt.Sprint(i)).Payload; got != want {
+				w.Errorf("%d: %s", i, got)
+			}
+		}
+		w.life("big3", time.Hour)
+		w.life("bad", gone)
+	}},
 	{"empty batches ask nothing", func(w *world) {
+		if got := w.a.PutAll(ctx, nil); len(got) != 0 {
+			w.Errorf("put: %v", got)
+		}
 		if got := w.a.Invalidate(ctx, nil, 0); len(got) != 0 {
 			w.Errorf("invalidate: %v", got)
 		}

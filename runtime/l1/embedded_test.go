@@ -1,0 +1,36 @@
+package l1
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/cocache/cocache/runtime/entry"
+)
+
+// The embedded server takes pipelines of any length, though the client reads no
+// answer before it has sent all.
+func TestEmbeddedTakesLongPipelines(t *testing.T) {
+	server := NewEmbedded()
+	defer server.Close()
+	client := Open(Options{Addresses: []string{"embedded"}, Dial: server.Dial, Logger: quiet, CommandTimeout: 20 * time.Second})
+	defer client.Close()
+	n := client.Namespace("n", entry.NewNodeID())
+	keys := make([]string, 1000)
+	puts := make([]KeyFill, len(keys))
+	for i := range keys {
+		keys[i] = fmt.Sprint(i)
+		puts[i] = KeyFill{Key: keys[i], Fill: value(strings.Repeat("v", 10_000))}
+	}
+	for i, err := range n.PutAll(ctx, puts) {
+		if err != nil {
+			t.Fatalf("put %d: %v", i, err)
+		}
+	}
+	for i, o := range n.ReadAll(ctx, keys, Ask{}) {
+		if o.Err != nil || len(o.Reading.Entry.Payload) != 10_000 {
+			t.Fatalf("read %d: %v, %v", i, o.Reading.Kind, o.Err)
+		}
+	}
+}
