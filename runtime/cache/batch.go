@@ -225,7 +225,7 @@ func (c *Cache) loadTogether(ctx context.Context, batch loader.BatchLoader, lead
 		return
 	}
 	began := time.Now()
-	outcomes, err := c.callBatch(ctx, batch, wanted)
+	outcomes, late, err := c.callBatch(ctx, batch, wanted)
 	if err != nil {
 		c.observeLoad(began, loaded{}, err)
 		if errors.Is(err, errOverdue) {
@@ -237,7 +237,7 @@ func (c *Cache) loadTogether(ctx context.Context, batch loader.BatchLoader, lead
 		giveUp(wanted, err)
 		return
 	}
-	c.fillTogether(ctx, began, wanted, outcomes)
+	c.fillTogether(ctx, began, wanted, outcomes, late)
 }
 
 // giveUp releases what leases the keys have and tells their readers why.
@@ -250,7 +250,7 @@ func giveUp(leads []*lead, err error) {
 	}
 }
 
-func (c *Cache) callBatch(ctx context.Context, batch loader.BatchLoader, leads []*lead) ([]loader.Outcome, error) {
+func (c *Cache) callBatch(ctx context.Context, batch loader.BatchLoader, leads []*lead) (outcomes []loader.Outcome, late bool, err error) {
 	keys, reqs := make([]string, len(leads)), make([]loader.Request, len(leads))
 	for i, l := range leads {
 		keys[i], reqs[i] = l.key, loader.Request{Key: l.key}
@@ -267,17 +267,20 @@ func (c *Cache) callBatch(ctx context.Context, batch loader.BatchLoader, leads [
 			}
 		}
 	}
-	outcomes, err := within(&together, withLoading(ctx, c, keys...), release,
+	outcomes, late, err = within(&together, withLoading(ctx, c, keys...), release,
 		func(ctx context.Context) ([]loader.Outcome, error) { return batch.LoadAll(ctx, reqs) })
 	if err == nil && len(outcomes) != len(reqs) {
 		err = loader.Failf("%d results for %d keys", len(outcomes), len(reqs))
 	}
-	return outcomes, err
+	if late && err != nil {
+		err = errOverdue
+	}
+	return outcomes, late, err
 }
 
-// fillTogether stores what a batch brought in one round trip. A key that failed
-// fails alone.
-func (c *Cache) fillTogether(ctx context.Context, began time.Time, leads []*lead, outcomes []loader.Outcome) {
+// fillTogether stores what a batch brought in one round trip, unless it came late.
+// A key that failed fails alone.
+func (c *Cache) fillTogether(ctx context.Context, began time.Time, leads []*lead, outcomes []loader.Outcome, late bool) {
 	var filled []*lead
 	var values []loaded
 	var fills []l1.KeyFill
@@ -285,9 +288,12 @@ func (c *Cache) fillTogether(ctx context.Context, began time.Time, leads []*lead
 		value, err := loaded{}, outcomes[i].Err
 		if err == nil {
 			value, err = c.check(outcomes[i].Result)
+			value.late = late
 		}
 		c.observeLoad(began, value, err)
 		switch {
+		case late: // its lease went when it became overdue
+			l.finish(l.fresh(value), err)
 		case err != nil:
 			giveUp([]*lead{l}, err)
 		case l.reason != NotDegraded:

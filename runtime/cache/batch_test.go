@@ -191,6 +191,40 @@ func TestGetAllReleases(t *testing.T) {
 	}
 }
 
+// A batch that comes late goes to the caller who led it, and nowhere else.
+func TestGetAllOverdue(t *testing.T) {
+	bubble(t, func(w *world) {
+		deaf := make(chan struct{})
+		calls := 0
+		a := w.instance(func(o *cache.Options) {
+			o.Policy.Loads.Timeout = time.Second
+			o.Loader = batchFunc(func(_ context.Context, reqs []loader.Request) ([]loader.Outcome, error) {
+				if calls++; calls > 1 {
+					return []loader.Outcome{{Result: loader.Result{Value: []byte("v2")}}}, nil
+				}
+				<-deaf
+				return []loader.Outcome{{Result: loader.Result{Value: []byte("v1")}}, {Err: errors.New("boom")}}, nil
+			})
+		})
+		answers := make(chan []cache.Item, 1)
+		go func() { answers <- a.GetAll(ctx, []string{"k", "bad"}) }()
+		time.Sleep(500 * time.Millisecond)
+		if found := <-async(a, "k"); found.Value != "error: the load did not end in time: loads.timeout = 1s" {
+			t.Errorf("the waiter got %+v", found)
+		}
+		if found := a.get(t, "k"); found.Value != "v2" {
+			t.Errorf("the next reader got %+v", found)
+		}
+		close(deaf)
+		if items := <-answers; items[0].Lookup.Value != "v1" || items[1].Err == nil {
+			t.Errorf("the leader got %+v", items)
+		}
+		if found := a.get(t, "k"); found.Value != "v2" || w.raw("k") != "Vv2" {
+			t.Errorf("then %+v, L1 holds %q", found, w.raw("k"))
+		}
+	})
+}
+
 type batchFunc func(context.Context, []loader.Request) ([]loader.Outcome, error)
 
 func (f batchFunc) LoadAll(ctx context.Context, reqs []loader.Request) ([]loader.Outcome, error) {

@@ -34,6 +34,7 @@ type L1 interface {
 	Fill(ctx context.Context, key string, token entry.Token, f l1.Fill) (stored bool, err error)
 	FillAll(ctx context.Context, fills []l1.KeyFill) []l1.FillOutcome
 	Release(ctx context.Context, key string, token entry.Token) error
+	Postpone(ctx context.Context, key string, token entry.Token, leaseTTL, pause time.Duration) error
 	Reclaim(ctx context.Context, key, content string, leaseTTL time.Duration) (entry.Token, bool, error)
 	PutAll(ctx context.Context, puts []l1.KeyFill) []error
 	Invalidate(ctx context.Context, keys []string, staleTTL time.Duration) []error
@@ -76,15 +77,16 @@ type Cache struct {
 	log      *slog.Logger
 	observer Observer
 
-	stamps  *stamp.Table
-	l2      *l2.Tier
-	flights flight.Group[result]
-	places  *places
-	pending pending
-	own     own
-	refused notice
-	wrote   ownWrites
-	counts  counts
+	stamps      *stamp.Table
+	l2          *l2.Tier
+	flights     flight.Group[result]
+	places      *places
+	pending     pending
+	own         own
+	refused     notice // reads, by Redis
+	unrefreshed notice
+	wrote       ownWrites
+	counts      counts
 
 	mu     sync.Mutex
 	closed bool           // guarded by mu

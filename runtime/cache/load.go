@@ -28,6 +28,9 @@ func (r *read) load(token entry.Token) (Lookup, error) {
 		}
 		return Lookup{}, r.loadError(err)
 	}
+	if loaded.late {
+		return r.fresh(loaded), nil
+	}
 	if loaded.NoStore {
 		r.release(token)
 		return r.fresh(loaded), nil
@@ -86,7 +89,7 @@ func (r *read) degrade(loaded loaded, reason Reason) Lookup {
 	if reason == FillRefused {
 		r.counts.degraded[reason].Add(1)
 	}
-	if loaded.NoStore {
+	if loaded.NoStore || loaded.late {
 		return found
 	}
 	found.LocalTTL = r.store(&l2.Copy{Kind: copyKind(loaded), Degraded: true, Value: found.Value,
@@ -127,9 +130,10 @@ func (r *read) afterwards() context.Context { return context.WithoutCancel(r.ctx
 type loaded struct {
 	l1.Fill
 	NoStore bool
+	late    bool // the flight was overdue: it is for the leader's caller alone
 }
 
-// errOverdue: the load took longer than loads.timeout and its callers know.
+// errOverdue: the load took longer than loads.timeout and brought nothing.
 var errOverdue = errors.New("overdue")
 
 func (r *read) loadError(err error) error {
@@ -155,21 +159,21 @@ func (r *read) run(req loader.Request, overdue func()) (loaded, error) {
 		return loaded{}, flight.ErrAbandoned
 	}
 	began := time.Now()
-	res, err := within(r, withLoading(r.ctx, r.Cache, req.Key), overdue, func(ctx context.Context) (loader.Result, error) {
+	res, late, err := within(r, withLoading(r.ctx, r.Cache, req.Key), overdue, func(ctx context.Context) (loader.Result, error) {
 		return r.source.Load(ctx, req)
 	})
 	var checked loaded
 	if err == nil {
 		checked, err = r.check(res)
+		checked.late = late
 	}
 	r.observeLoad(began, checked, err)
 	return checked, err
 }
 
 // within runs load under loads.timeout. Past it the flight is overdue: its
-// callers are told, overdue runs, and what the loader brings in the end is
-// thrown away.
-func within[T any](r *read, ctx context.Context, overdue func(), load func(context.Context) (T, error)) (T, error) {
+// waiters are told, overdue runs, and what the loader brings in the end is late.
+func within[T any](r *read, ctx context.Context, overdue func(), load func(context.Context) (T, error)) (value T, late bool, err error) {
 	timeout := r.policy.Loads.Timeout
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
@@ -192,13 +196,15 @@ func within[T any](r *read, ctx context.Context, overdue func(), load func(conte
 			r.overdue()
 			overdue()
 		}
-		return a.value, a.err
+		return a.value, false, a.err
 	case <-timer.C:
 		r.overdue()
 		overdue()
-		<-answers
-		var none T
-		return none, errOverdue
+		a := <-answers
+		if a.err != nil {
+			a.err = errOverdue
+		}
+		return a.value, true, a.err
 	}
 }
 

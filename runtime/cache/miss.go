@@ -61,21 +61,23 @@ func (c *Cache) wait(ctx context.Context, f *flight.Flight[result], seat flight.
 	defer c.flights.Leave(f)
 	c.counts.waiters.Add(1)
 	defer c.counts.waiters.Add(-1)
-	offered := f.Offered()
+	offered, overdue := f.Offered(), f.Overdue()
 	if seat.Leads {
-		offered = nil // the leader loads
+		offered, overdue = nil, nil // the leader loads, however long it takes
 	}
 	for {
 		var r result
 		select {
 		case <-f.Done():
-			r = f.Result()
+			if r = f.Result(); !seat.Leads && f.WasOverdue() { // what came late is its leader's alone
+				r = result{err: &LoadTimeoutError{c.policy.Loads.Timeout}}
+			}
 		case <-offered:
 			if r = f.Offer().Result; !c.suits(r, seat, w) {
 				offered = nil
 				continue
 			}
-		case <-f.Overdue():
+		case <-overdue:
 			return result{err: &LoadTimeoutError{c.policy.Loads.Timeout}}
 		case <-ctx.Done():
 			return result{err: context.Cause(ctx)}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/cocache/cocache/runtime/entry"
 	"github.com/cocache/cocache/runtime/l1"
 	"github.com/cocache/cocache/runtime/l2"
 	"github.com/cocache/cocache/runtime/loader"
@@ -27,13 +28,13 @@ func (c *Cache) refresh(key string, copy *l2.Copy) {
 	reading, err := c.l1.Read(c.life, key, l1.Ask{LeaseTTL: c.policy.LeaseTTL, RefreshWindow: c.policy.RefreshWindow})
 	switch {
 	case err != nil:
-		c.refreshFailed(key, copy, err)
+		c.refreshFailed(copy, err)
 	case c.understood(reading) != l1.Hit: // expired or invalidated: the next read loads
 		c.counts.refreshes[refreshGone].Add(1)
 		c.l2.Drop(key, r.noted)
 	case reading.Granted():
 		if err := r.renew(reading); err != nil {
-			c.refreshFailed(key, copy, err)
+			c.refreshFailed(copy, err)
 		}
 	default:
 		c.counts.refreshes[refreshFollowed].Add(1)
@@ -41,22 +42,26 @@ func (c *Cache) refresh(key string, copy *l2.Copy) {
 	}
 }
 
-// renew loads under the refresh token, in a place that is free right now.
+// renew loads under the refresh token, in a place that is free right now. After a
+// failure no instance tries again before the pause is over.
 func (r *read) renew(reading l1.Reading) error {
 	if !r.places.tryTake() {
 		r.release(reading.Token)
 		return r.places.overloaded()
 	}
 	defer r.places.free()
-	loaded, err := r.run(loader.Request{Key: r.key, PreviousVersion: reading.Entry.Version, Background: true},
-		func() { r.release(reading.Token) })
-	if err != nil {
-		if !errors.Is(err, errOverdue) {
-			r.release(reading.Token)
+	asked := r.l2.Now()
+	postpone := func() { r.postpone(reading.Token, r.pauseAfter(reading.Left-r.l2.Now().Sub(asked))) }
+	loaded, err := r.run(loader.Request{Key: r.key, PreviousVersion: reading.Entry.Version, Background: true}, postpone)
+	switch {
+	case err != nil:
+		if !errors.Is(err, errOverdue) { // whose token was given back when it became overdue
+			postpone()
 		}
 		return r.loadError(err)
-	}
-	if loaded.NoStore {
+	case loaded.late:
+		return &LoadTimeoutError{r.policy.Loads.Timeout}
+	case loaded.NoStore:
 		r.release(reading.Token)
 		return nil
 	}
@@ -65,12 +70,18 @@ func (r *read) renew(reading l1.Reading) error {
 	return nil
 }
 
+func (r *read) postpone(token entry.Token, pause time.Duration) {
+	if err := r.l1.Postpone(r.afterwards(), r.key, token, r.policy.LeaseTTL, pause); err != nil {
+		r.log.Warn("refresh token could not be given back, it ends by itself", "error", err, "after", r.policy.LeaseTTL)
+	}
+}
+
 // follow takes over what L1 holds while another instance refreshes, and looks
 // again when that one has had time to fill and before the value ends.
 func (r *read) follow(reading l1.Reading, sent l2.Instant) {
 	_, copy := r.copyOf(reading, sent)
 	if reading.Left <= r.policy.RefreshWindow {
-		copy.SetRefresh(sent.Add(min(r.refreshPause(), reading.Left/2)))
+		copy.SetRefresh(r.nextLook(sent, reading.Left))
 	}
 	r.store(copy)
 }
@@ -78,12 +89,26 @@ func (r *read) follow(reading l1.Reading, sent l2.Instant) {
 // refreshPause is the least time between two tries to refresh.
 func (c *Cache) refreshPause() time.Duration { return max(c.policy.LeaseWait, 100*time.Millisecond) }
 
-// refreshFailed leaves the copy to expire as it would have, and tries again
-// after a pause if that is before its end.
-func (c *Cache) refreshFailed(key string, copy *l2.Copy, err error) {
+// pauseAfter is how long to wait after a try that failed with so much of the value's
+// life left. It doubles with each try, whoever made it: it is as long as the window
+// has been open.
+func (c *Cache) pauseAfter(left time.Duration) time.Duration {
+	return max(c.policy.RefreshWindow-left, c.refreshPause())
+}
+
+// refreshFailed leaves the copy to expire as it would have, and looks again: whether
+// it may try again is then up to the token.
+func (c *Cache) refreshFailed(copy *l2.Copy, err error) {
 	c.counts.refreshes[refreshFailed].Add(1)
-	c.log.Warn("refresh failed, the value stays until it expires", "error", err)
-	if again := c.l2.Now().Add(c.refreshPause()); again < copy.Until {
-		copy.SetRefresh(again)
+	if c.unrefreshed.due() {
+		c.log.Warn("refresh failed, the value stays until it expires", "error", err)
 	}
+	now := c.l2.Now()
+	copy.SetRefresh(c.nextLook(now, copy.L1Until.Sub(now)))
+}
+
+// nextLook is when to look again at a value with so much of its life left: when
+// whoever refreshes it had time to, and before it ends.
+func (c *Cache) nextLook(now l2.Instant, left time.Duration) l2.Instant {
+	return now.Add(min(c.refreshPause(), left/2))
 }

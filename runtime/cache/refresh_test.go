@@ -100,6 +100,61 @@ func TestRefreshFails(t *testing.T) {
 	})
 }
 
+// Over the whole cluster failed refreshes of a key come one at a time and grow
+// apart, however many readers there are; the first that succeeds is everybody's.
+func TestRefreshFailuresGrowApart(t *testing.T) {
+	for name, recovers := range map[string]time.Duration{"never": time.Hour, "recovers": 12 * time.Second} {
+		t.Run(name, func(t *testing.T) {
+			bubble(t, func(w *world) {
+				w.source.set("k", "v1")
+				change := func(o *cache.Options) {
+					o.Policy.TTL, o.Policy.RefreshWindow = 20*time.Second, 15*time.Second
+				}
+				instances := []*instance{w.instance(change), w.instance(change), w.instance(change)}
+				w.trust()
+				began := time.Now()
+				var gaps []time.Duration
+				last, tries, want := began, 1, "v1"
+				instances[0].get(t, "k")
+				w.source.fail("k", errors.New("boom"))
+				for at := time.Duration(0); at < 19990*time.Millisecond; at += 10 * time.Millisecond {
+					found := instances[int(at/10/time.Millisecond)%3].get(t, "k")
+					if found.Value != want && want == "v1" || found.Value == "" {
+						t.Fatalf("after %v: %+v", at, found)
+					}
+					if at == recovers {
+						w.source.fail("k", nil)
+						w.source.set("k", "v2")
+						want = ""
+					}
+					synctest.Wait()
+					if n := w.source.count("k"); n > tries {
+						gaps, tries, last = append(gaps, time.Since(last)), n, time.Now()
+					}
+					time.Sleep(10 * time.Millisecond)
+				}
+				t.Logf("gaps %v", gaps)
+				for i := 2; i < len(gaps); i++ {
+					if gaps[i] < gaps[i-1] {
+						t.Errorf("gaps %v", gaps)
+					}
+				}
+				if len(gaps) < 3 || len(gaps) > 5 {
+					t.Errorf("%d tries in the window: %v", len(gaps), gaps)
+				}
+				if recovers > time.Minute {
+					return
+				}
+				for _, i := range instances {
+					if found := i.get(t, "k"); found.Value != "v2" {
+						t.Errorf("after the recovery %+v", found)
+					}
+				}
+			})
+		})
+	}
+}
+
 // A copy that begins inside the window has no refresh point: the value expires.
 func TestNoRefreshForShortLives(t *testing.T) {
 	bubble(t, func(w *world) {

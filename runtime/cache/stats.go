@@ -170,6 +170,8 @@ func (c *Cache) observeLoad(began time.Time, loaded loaded, err error) {
 func loadOutcome(loaded loaded, err error) int {
 	var failure *loader.Error
 	switch {
+	case loaded.late:
+		return loadTimedOut
 	case err == nil && loaded.State == entry.Negative:
 		return loadAbsent
 	case err == nil:

@@ -71,6 +71,10 @@ func (w *world) instance(change ...func(*cache.Options)) *instance {
 	return &instance{c, st}
 }
 
+// trust lets pass the time in which the instances' copies live shorter because a
+// lost message could go unnoticed.
+func (w *world) trust() { time.Sleep(15 * time.Second) }
+
 // get reads and fails the test on an error.
 func (i *instance) get(t *testing.T, key string) cache.Lookup {
 	t.Helper()
@@ -275,7 +279,7 @@ func (s *stage) commands() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var b strings.Builder
-	for _, verb := range []string{"read", "fill", "release", "reclaim", "put", "invalidate"} {
+	for _, verb := range []string{"read", "fill", "release", "postpone", "reclaim", "put", "invalidate"} {
 		if n := s.counts[verb]; n > 0 {
 			fmt.Fprintf(&b, "%s %d ", verb, n)
 		}
@@ -307,6 +311,11 @@ func (s *stage) FillAll(ctx context.Context, fills []l1.KeyFill) []l1.FillOutcom
 func (s *stage) Release(ctx context.Context, key string, token entry.Token) error {
 	defer s.enter("release")()
 	return s.L1.Release(ctx, key, token)
+}
+
+func (s *stage) Postpone(ctx context.Context, key string, token entry.Token, leaseTTL, pause time.Duration) error {
+	defer s.enter("postpone")()
+	return s.L1.Postpone(ctx, key, token, leaseTTL, pause)
 }
 
 func (s *stage) Reclaim(ctx context.Context, key, content string, ttl time.Duration) (entry.Token, bool, error) {

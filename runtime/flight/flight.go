@@ -180,6 +180,16 @@ func (f *Flight[R]) Done() <-chan struct{} { return f.done }
 // Overdue is closed when the flight ran too long.
 func (f *Flight[R]) Overdue() <-chan struct{} { return f.overdue }
 
+// WasOverdue reports whether the flight ran too long.
+func (f *Flight[R]) WasOverdue() bool {
+	select {
+	case <-f.overdue:
+		return true
+	default:
+		return false
+	}
+}
+
 // Offered is closed when there is an Offer.
 func (f *Flight[R]) Offered() <-chan struct{} { return f.offer }
 

@@ -184,7 +184,17 @@ func (n *Namespace) fillCall(key string, token entry.Token, f Fill) (call, error
 
 // Release gives a token back unused.
 func (n *Namespace) Release(ctx context.Context, key string, token entry.Token) error {
-	_, err := n.client.one(ctx, call{releaseScript, n.keys(key), []string{string(token[:])}})
+	return n.giveBack(ctx, key, token, "-1")
+}
+
+// Postpone gives a refresh token back unused, but lets nobody take one before the
+// pause is over; leaseTTL is what the token was asked for with.
+func (n *Namespace) Postpone(ctx context.Context, key string, token entry.Token, leaseTTL, pause time.Duration) error {
+	return n.giveBack(ctx, key, token, milliseconds(max(leaseTTL-pause, 0)))
+}
+
+func (n *Namespace) giveBack(ctx context.Context, key string, token entry.Token, age string) error {
+	_, err := n.client.one(ctx, call{releaseScript, n.keys(key), []string{string(token[:]), age}})
 	return err
 }
 

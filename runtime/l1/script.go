@@ -58,7 +58,7 @@ var (
 		[]string{"token", "state", "ttl", "tail"},
 		map[string][]string{tagStored: now, tagRefused: now})
 	releaseScript = newScript(lua.Release, "release",
-		[]string{"token"},
+		[]string{"token", "age"},
 		map[string][]string{tagReleased: now, tagRefused: now})
 	reclaimScript = newScript(lua.Reclaim, "reclaim",
 		[]string{"not-after", "sha1", "token", "lease-ttl"},
