@@ -87,7 +87,8 @@ func TestFull(t *testing.T) {
 				Local: policy.Local{
 					Disabled: true, MaxAge: 2 * time.Minute, DegradedMaxAge: 3 * time.Second, MaxEntries: 5, MaxBytes: 1 << 20,
 				},
-				Loads:       policy.Loads{Timeout: 10 * time.Second, MaxConcurrent: 3, MaxQueued: 4, QueueWait: 6 * time.Second},
+				Loads: policy.Loads{Timeout: 10 * time.Second, MaxConcurrent: 3, MaxQueued: 4, QueueWait: 6 * time.Second,
+					BatchWindow: 2 * time.Millisecond, BatchKeys: 7},
 				ReadFailure: policy.Error, InvalidateFailure: policy.Error, UnknownRead: policy.AbsentUnknown, Codec: policy.Msgpack, Limits: limits,
 			}, Loader: &Loader{
 				Engine: Wasm, File: "testdata/good/users.wasm", Name: "users.wasm",

@@ -29,12 +29,16 @@ func (c *Cache) GetAll(ctx context.Context, keys []string) []Item {
 	items := make([]Item, len(keys))
 	first := make(map[string]int, len(keys))
 	var misses []int
+	inLoad := loadingAny(ctx)
 	for i, key := range keys {
 		if _, again := first[key]; again {
 			continue
 		}
 		first[key] = i
-		found, ok := c.local(key)
+		found, ok := Lookup{}, false
+		if !inLoad {
+			found, ok = c.local(key)
+		}
 		if !ok {
 			misses = append(misses, i)
 			continue
@@ -70,7 +74,7 @@ func (c *Cache) missAll(ctx context.Context, keys []string, misses []int, items 
 			items[i].Err = ErrRecursion
 			continue
 		}
-		flights[j], seats[j] = c.flights.Join(ctx, key, c.stamps.Note(key))
+		flights[j], seats[j] = c.flights.Join(ctx, key, c.stamps.Note(key), begun(ctx))
 		if seats[j].Leads {
 			led = append(led, flights[j])
 		}
@@ -269,13 +273,21 @@ func (c *Cache) callBatch(ctx context.Context, batch loader.BatchLoader, leads [
 	}
 	outcomes, late, err = within(&together, withLoading(ctx, c, keys...), release,
 		func(ctx context.Context) ([]loader.Outcome, error) { return batch.LoadAll(ctx, reqs) })
-	if err == nil && len(outcomes) != len(reqs) {
-		err = loader.Failf("%d results for %d keys", len(outcomes), len(reqs))
+	if err == nil {
+		err = countOutcomes(outcomes, reqs)
 	}
 	if late && err != nil {
 		err = errOverdue
 	}
 	return outcomes, late, err
+}
+
+// countOutcomes: a loader owes one outcome per request.
+func countOutcomes(outcomes []loader.Outcome, reqs []loader.Request) error {
+	if len(outcomes) != len(reqs) {
+		return loader.Failf("%d results for %d keys", len(outcomes), len(reqs))
+	}
+	return nil
 }
 
 // fillTogether stores what a batch brought in one round trip, unless it came late.

@@ -3,6 +3,7 @@ package cache_test
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -195,11 +196,11 @@ func TestGetAllReleases(t *testing.T) {
 func TestGetAllOverdue(t *testing.T) {
 	bubble(t, func(w *world) {
 		deaf := make(chan struct{})
-		calls := 0
+		var calls atomic.Int32
 		a := w.instance(func(o *cache.Options) {
 			o.Policy.Loads.Timeout = time.Second
 			o.Loader = batchFunc(func(_ context.Context, reqs []loader.Request) ([]loader.Outcome, error) {
-				if calls++; calls > 1 {
+				if calls.Add(1) > 1 {
 					return []loader.Outcome{{Result: loader.Result{Value: []byte("v2")}}}, nil
 				}
 				<-deaf

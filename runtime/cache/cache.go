@@ -81,6 +81,7 @@ type Cache struct {
 	l2          *l2.Tier
 	flights     flight.Group[result]
 	places      *places
+	lifts       lifts
 	pending     pending
 	own         own
 	refused     notice // reads, by Redis

@@ -149,6 +149,51 @@ func TestRecursion(t *testing.T) {
 	})
 }
 
+// What a loader reads through the cache is not older than its own load: no copy in
+// L2, no flight that began before, alone or in a batch.
+func TestLoadersReadNothingOld(t *testing.T) {
+	for name, read := range map[string]func(*cache.Cache, context.Context) (cache.Lookup, error){
+		"get": func(c *cache.Cache, ctx context.Context) (cache.Lookup, error) { return c.Get(ctx, "part") },
+		"getall": func(c *cache.Cache, ctx context.Context) (cache.Lookup, error) {
+			item := c.GetAll(ctx, []string{"part"})[0]
+			return item.Lookup, item.Err
+		},
+	} {
+		for _, old := range []string{"copy", "flight"} {
+			t.Run(name+", "+old, func(t *testing.T) {
+				bubble(t, func(w *world) {
+					var a *instance
+					w.source.set("part", "old")
+					a = w.instance(func(o *cache.Options) {
+						o.Policy.LeaseWait = time.Second
+						o.Loader = loader.Func(func(ctx context.Context, req loader.Request) (loader.Result, error) {
+							if req.Key == "part" {
+								return w.source.Load(ctx, req)
+							}
+							part, err := read(a.Cache, ctx)
+							return loader.Result{Value: []byte("whole of " + part.Value)}, err
+						})
+					})
+					release := func() {}
+					if old == "copy" {
+						a.get(t, "part")
+						w.del("part") // and nobody is told
+					} else {
+						release = w.source.hold("part")
+						async(a, "part")
+						synctest.Wait()
+					}
+					w.source.set("part", "new")
+					if found := a.get(t, "whole"); found.Value != "whole of new" {
+						t.Errorf("got %+v", found)
+					}
+					release()
+				})
+			})
+		}
+	}
+}
+
 // A loader's error reaches every reader as it is and is not remembered.
 func TestErrorsAreShared(t *testing.T) {
 	bubble(t, func(w *world) {

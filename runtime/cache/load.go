@@ -143,8 +143,14 @@ func (r *read) loadError(err error) error {
 	return err
 }
 
-// call runs the loader for one key in a place of its own.
+// call runs the loader for one key in a place of its own, or in a batch with
+// others, which has one.
 func (r *read) call(req loader.Request, overdue func()) (loaded, error) {
+	if batch, ok := r.lifting(); ok {
+		return r.runWith(req, overdue, func(ctx context.Context) (loader.Result, error) {
+			return r.loadLifted(ctx, batch, req)
+		})
+	}
 	if err := r.places.take(r.ctx); err != nil {
 		r.countRejected()
 		return loaded{}, err
@@ -155,13 +161,15 @@ func (r *read) call(req loader.Request, overdue func()) (loaded, error) {
 
 // run runs the loader for one key, in a place that the caller has taken.
 func (r *read) run(req loader.Request, overdue func()) (loaded, error) {
+	return r.runWith(req, overdue, func(ctx context.Context) (loader.Result, error) { return r.source.Load(ctx, req) })
+}
+
+func (r *read) runWith(req loader.Request, overdue func(), load func(context.Context) (loader.Result, error)) (loaded, error) {
 	if !r.begin() {
 		return loaded{}, flight.ErrAbandoned
 	}
 	began := time.Now()
-	res, late, err := within(r, withLoading(r.ctx, r.Cache, req.Key), overdue, func(ctx context.Context) (loader.Result, error) {
-		return r.source.Load(ctx, req)
-	})
+	res, late, err := within(r, withLoading(r.ctx, r.Cache, req.Key), overdue, load)
 	var checked loaded
 	if err == nil {
 		checked, err = r.check(res)

@@ -33,7 +33,7 @@ func (c *Cache) miss(ctx context.Context, key string, w wish) (Lookup, error) {
 		return Lookup{}, ErrRecursion
 	}
 	for {
-		f, seat := c.flights.Join(ctx, key, c.stamps.Note(key))
+		f, seat := c.flights.Join(ctx, key, c.stamps.Note(key), begun(ctx))
 		if seat.Leads && !c.start(func() { c.fly(f, w) }) {
 			c.flights.Finish(f, result{err: ErrClosed})
 		}
@@ -114,6 +114,7 @@ func (c *Cache) readFor(f *flight.Flight[result]) read {
 type chain struct {
 	cache *Cache
 	keys  []string
+	began flight.Serial // no flight before it knows what the load may have to know
 	outer *chain
 }
 
@@ -135,12 +136,21 @@ func loading(ctx context.Context, c *Cache, key string) bool {
 	return false
 }
 
-// loadingAny reports whether ctx belongs to any load: what goes into a fresh
-// value must not be stale itself.
+// loadingAny reports whether ctx belongs to any load: what goes into a fresh value
+// must not be older than its load, so it is no copy, no stale value and no answer of
+// a flight that began before.
 func loadingAny(ctx context.Context) bool { return ctx.Value(chainKey{}) != nil }
+
+// begun is the last flight before the load that ctx belongs to, 0 outside one.
+func begun(ctx context.Context) flight.Serial {
+	if link, ok := ctx.Value(chainKey{}).(*chain); ok {
+		return link.began
+	}
+	return 0
+}
 
 // withLoading marks ctx as the load of keys.
 func withLoading(ctx context.Context, c *Cache, keys ...string) context.Context {
 	outer, _ := ctx.Value(chainKey{}).(*chain)
-	return context.WithValue(ctx, chainKey{}, &chain{c, keys, outer})
+	return context.WithValue(ctx, chainKey{}, &chain{c, keys, flight.Now(), outer})
 }

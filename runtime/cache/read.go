@@ -24,12 +24,15 @@ func (c *Cache) GetWith(ctx context.Context, key string, own loader.Loader) (Loo
 }
 
 func (c *Cache) get(ctx context.Context, key string, own loader.Loader) (Lookup, error) {
-	if found, ok := c.local(key); ok && (own == nil || found.Kind != Unpopulated) {
-		c.counts.read(found)
-		return found, nil
+	inLoad := loadingAny(ctx)
+	if !inLoad {
+		if found, ok := c.local(key); ok && (own == nil || found.Kind != Unpopulated) {
+			c.counts.read(found)
+			return found, nil
+		}
 	}
 	began := time.Now()
-	found, err := c.miss(ctx, key, wish{own: own, fresh: loadingAny(ctx)})
+	found, err := c.miss(ctx, key, wish{own: own, fresh: inLoad})
 	c.finish(began, found, err)
 	return found, err
 }

@@ -13,9 +13,18 @@ import (
 	"context"
 	"errors"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cocache/cocache/runtime/stamp"
 )
+
+// Serial numbers flights in the order in which they began, over all groups.
+type Serial uint64
+
+var serials atomic.Uint64
+
+// Now is the serial of the latest flight.
+func Now() Serial { return Serial(serials.Load()) }
 
 // ErrAbandoned is the cause of a flight's cancellation when nobody waits for
 // it any more.
@@ -31,6 +40,7 @@ type Group[R any] struct {
 // not its cancellation.
 type Flight[R any] struct {
 	Key     string
+	serial  Serial
 	ctx     context.Context
 	cancel  context.CancelCauseFunc
 	done    chan struct{} // closed once result is set
@@ -71,16 +81,17 @@ type Seat struct {
 // was asked.
 func (s Seat) Came(ask int) bool { return s.asks < ask }
 
-// Join registers the caller, who saw the stamp noted when it came, with the
-// key's flight, or makes a new flight that it leads. Each caller must Leave.
-func (g *Group[R]) Join(ctx context.Context, key string, noted stamp.Stamp) (*Flight[R], Seat) {
+// Join registers the caller, who saw the stamp noted when it came and joins only
+// flights after a serial, with the key's flight, or makes a new flight that it
+// leads. Each caller must Leave.
+func (g *Group[R]) Join(ctx context.Context, key string, noted stamp.Stamp, after Serial) (*Flight[R], Seat) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if f := g.flights[key]; f != nil && (f.stage < stamped || !f.stamp.Before(noted)) {
+	if f := g.flights[key]; f != nil && f.serial > after && (f.stage < stamped || !f.stamp.Before(noted)) {
 		f.callers++
 		return f, Seat{asks: f.asks}
 	}
-	f := &Flight[R]{Key: key, callers: 1, done: make(chan struct{}), overdue: make(chan struct{}), offer: make(chan struct{})}
+	f := &Flight[R]{Key: key, serial: Serial(serials.Add(1)), callers: 1, done: make(chan struct{}), overdue: make(chan struct{}), offer: make(chan struct{})}
 	f.ctx, f.cancel = context.WithCancelCause(context.WithoutCancel(ctx))
 	if g.flights == nil {
 		g.flights = make(map[string]*Flight[R])

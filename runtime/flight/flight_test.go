@@ -23,6 +23,23 @@ func open(t *testing.T, ch <-chan struct{}) bool {
 	}
 }
 
+// A reader that asks for a flight after another one leads its own, and later readers
+// join that.
+func TestOnlyLaterFlights(t *testing.T) {
+	var g group
+	old, _ := g.Join(context.Background(), "k", stamp.Stamp{}, 0)
+	now := Now()
+	young, seat := g.Join(context.Background(), "k", stamp.Stamp{}, now)
+	if young == old || !seat.Leads {
+		t.Error("joined an earlier flight")
+	}
+	for _, after := range []Serial{now, 0} {
+		if f, seat := g.Join(context.Background(), "k", stamp.Stamp{}, after); f != young || seat.Leads {
+			t.Errorf("after %d: did not join the later flight", after)
+		}
+	}
+}
+
 // TestWhoMayJoin (I9).
 func TestWhoMayJoin(t *testing.T) {
 	table := stamp.NewTable()
@@ -49,7 +66,7 @@ func TestWhoMayJoin(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var g group
-			f, seat := g.Join(context.Background(), "k", old)
+			f, seat := g.Join(context.Background(), "k", old, 0)
 			if !seat.Leads {
 				t.Fatal("the first does not lead")
 			}
@@ -59,7 +76,7 @@ func TestWhoMayJoin(t *testing.T) {
 			if test.begin && !g.Begin(f) {
 				t.Fatal("cannot begin")
 			}
-			other, seat := g.Join(context.Background(), "k", test.noted)
+			other, seat := g.Join(context.Background(), "k", test.noted, 0)
 			if joined := other == f; joined != test.joins || seat.Leads == test.joins {
 				t.Errorf("joined %v, leads %v; want joined %v", joined, seat.Leads, test.joins)
 			}
@@ -75,8 +92,8 @@ func TestWhoMayJoin(t *testing.T) {
 
 func TestKeysHaveFlightsOfTheirOwn(t *testing.T) {
 	var g group
-	a, _ := g.Join(context.Background(), "a", stamp.Stamp{})
-	b, seat := g.Join(context.Background(), "b", stamp.Stamp{})
+	a, _ := g.Join(context.Background(), "a", stamp.Stamp{}, 0)
+	b, seat := g.Join(context.Background(), "b", stamp.Stamp{}, 0)
 	if a == b || !seat.Leads || g.Len() != 2 {
 		t.Errorf("same %v, leads %v, %d registered", a == b, seat.Leads, g.Len())
 	}
@@ -87,11 +104,11 @@ func TestKeysHaveFlightsOfTheirOwn(t *testing.T) {
 func replaced(g *group) (old, young *Flight[string]) {
 	table := stamp.NewTable()
 	noted := table.Note("k")
-	old, _ = g.Join(context.Background(), "k", noted)
-	g.Join(context.Background(), "k", noted)
+	old, _ = g.Join(context.Background(), "k", noted, 0)
+	g.Join(context.Background(), "k", noted, 0)
 	g.Stamped(old, noted)
 	table.Bump("k")
-	young, _ = g.Join(context.Background(), "k", table.Note("k"))
+	young, _ = g.Join(context.Background(), "k", table.Note("k"), 0)
 	return old, young
 }
 
@@ -108,7 +125,7 @@ func TestAReplacedFlightKeepsItsCallersAndRemovesNobodyElse(t *testing.T) {
 				t.Fatal("not replaced")
 			}
 			end(&g, old)
-			if f, seat := g.Join(context.Background(), "k", stamp.Stamp{}); f != young || seat.Leads {
+			if f, seat := g.Join(context.Background(), "k", stamp.Stamp{}, 0); f != young || seat.Leads {
 				t.Error("the newer flight left the register")
 			}
 			if young.Context().Err() != nil || !open(t, young.Done()) || !open(t, young.Overdue()) {
@@ -130,7 +147,7 @@ func TestAReplacedFlightKeepsItsCallersAndRemovesNobodyElse(t *testing.T) {
 func TestFinishLeavesTheRegisterBeforeItPublishes(t *testing.T) {
 	for range 2000 {
 		var g group
-		f, _ := g.Join(context.Background(), "k", stamp.Stamp{})
+		f, _ := g.Join(context.Background(), "k", stamp.Stamp{}, 0)
 		var ready, done sync.WaitGroup
 		ready.Add(2)
 		done.Go(func() {
@@ -176,9 +193,9 @@ func TestTheLastToLeaveCancelsUnlessTheLoaderBegan(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var g group
-			f, _ := g.Join(context.Background(), "k", stamp.Stamp{})
+			f, _ := g.Join(context.Background(), "k", stamp.Stamp{}, 0)
 			for range test.callers - 1 {
-				g.Join(context.Background(), "k", stamp.Stamp{})
+				g.Join(context.Background(), "k", stamp.Stamp{}, 0)
 			}
 			test.before(&g, f)
 			for range test.leave {
@@ -197,7 +214,7 @@ func TestTheLastToLeaveCancelsUnlessTheLoaderBegan(t *testing.T) {
 				if g.Begin(f) {
 					t.Error("an abandoned flight begins its loader")
 				}
-				if other, seat := g.Join(context.Background(), "k", stamp.Stamp{}); other == f || !seat.Leads {
+				if other, seat := g.Join(context.Background(), "k", stamp.Stamp{}, 0); other == f || !seat.Leads {
 					t.Error("joined a dying flight")
 				}
 			}
@@ -207,7 +224,7 @@ func TestTheLastToLeaveCancelsUnlessTheLoaderBegan(t *testing.T) {
 
 func TestOverdueLeavesTheRegisterAndTellsItsCallers(t *testing.T) {
 	var g group
-	f, _ := g.Join(context.Background(), "k", stamp.Stamp{})
+	f, _ := g.Join(context.Background(), "k", stamp.Stamp{}, 0)
 	g.Begin(f)
 	g.Overdue(f)
 	if g.Len() != 0 || open(t, f.Overdue()) {
@@ -216,7 +233,7 @@ func TestOverdueLeavesTheRegisterAndTellsItsCallers(t *testing.T) {
 	if !open(t, f.Done()) || f.Context().Err() != nil {
 		t.Error("an overdue flight ended by itself")
 	}
-	if other, seat := g.Join(context.Background(), "k", stamp.Stamp{}); other == f || !seat.Leads {
+	if other, seat := g.Join(context.Background(), "k", stamp.Stamp{}, 0); other == f || !seat.Leads {
 		t.Error("joined an overdue flight")
 	}
 	g.Finish(f, "late")
@@ -229,8 +246,8 @@ func TestAFlightHasItsLeadersValuesButNotItsCancellation(t *testing.T) {
 	type key struct{}
 	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), key{}, "leader"))
 	var g group
-	f, _ := g.Join(ctx, "k", stamp.Stamp{})
-	g.Join(context.WithValue(context.Background(), key{}, "waiter"), "k", stamp.Stamp{})
+	f, _ := g.Join(ctx, "k", stamp.Stamp{}, 0)
+	g.Join(context.WithValue(context.Background(), key{}, "waiter"), "k", stamp.Stamp{}, 0)
 	cancel()
 	if f.Context().Err() != nil || f.Context().Value(key{}) != "leader" {
 		t.Errorf("%v, value %v", f.Context().Err(), f.Context().Value(key{}))
@@ -247,7 +264,7 @@ func TestEveryCallerIsServedOnce(t *testing.T) {
 		wg.Go(func() {
 			for i := range 500 {
 				key := fmt.Sprint(i % 3)
-				f, seat := g.Join(context.Background(), key, table.Note(key))
+				f, seat := g.Join(context.Background(), key, table.Note(key), 0)
 				if seat.Leads {
 					g.Stamped(f, table.Note(key))
 					if g.Begin(f) {

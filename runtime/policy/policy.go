@@ -106,6 +106,11 @@ type Loads struct {
 	MaxConcurrent int           // 64
 	MaxQueued     int           // 256; or NoQueue
 	QueueWait     time.Duration // 1s
+
+	// BatchWindow is for how long a single load waits for others, to be one call of a
+	// loader that takes batches; Off. BatchKeys is how many such a call takes.
+	BatchWindow time.Duration
+	BatchKeys   int // 100
 }
 
 // NoQueue is a MaxQueued of nothing: a load that finds no place is refused.
@@ -141,6 +146,8 @@ func (p Policy) WithDefaults() Policy {
 	or(&p.Loads.MaxConcurrent, 64)
 	or(&p.Loads.MaxQueued, 256)
 	or(&p.Loads.QueueWait, time.Second)
+	or(&p.Loads.BatchWindow, Off)
+	or(&p.Loads.BatchKeys, 100)
 	or(&p.ReadFailure, Degrade)
 	or(&p.InvalidateFailure, Retry)
 	or(&p.UnknownRead, ErrorUnknown)

@@ -97,7 +97,7 @@ func TestWithDefaults(t *testing.T) {
 		Local: Local{
 			MaxAge: 5 * time.Minute, DegradedMaxAge: 10 * time.Second, MaxEntries: 10_000, MaxBytes: 64 << 20,
 		},
-		Loads:       Loads{Timeout: 30 * time.Second, MaxConcurrent: 64, MaxQueued: 256, QueueWait: time.Second},
+		Loads:       Loads{Timeout: 30 * time.Second, MaxConcurrent: 64, MaxQueued: 256, QueueWait: time.Second, BatchWindow: Off, BatchKeys: 100},
 		ReadFailure: Degrade, InvalidateFailure: Retry, UnknownRead: ErrorUnknown, Codec: JSON,
 		Limits: Limits{MaxKeyBytes: 4 << 10, MaxValueBytes: 8 << 20, MaxBatchKeys: 1000},
 	}
@@ -162,6 +162,9 @@ func TestValidate(t *testing.T) {
 		{"loads.max-concurrent", "at least 1", func(p *Policy) { p.Loads.MaxConcurrent = -1 }},
 		{"loads.max-queued", "negative", func(p *Policy) { p.Loads.MaxQueued = -2 }},
 		{"loads.queue-wait", "at least 1ms", func(p *Policy) { p.Loads.QueueWait = Off }},
+		{"loads.batch-window", "at least 1ms", func(p *Policy) { p.Loads.BatchWindow = time.Microsecond }},
+		{"loads.batch-window", "shorter than loads.timeout (30s)", func(p *Policy) { p.Loads.BatchWindow = 30 * time.Second }},
+		{"loads.batch-keys", "at least 1", func(p *Policy) { p.Loads.BatchKeys = -1 }},
 		{"ttl-jitter", "is 51%", func(p *Policy) { p.TTLJitter = 51 }},
 		{"ttl-jitter", "is -2%", func(p *Policy) { p.TTLJitter = -2 }},
 		{"read-failure", "degrade or error", func(p *Policy) { p.ReadFailure = Retry }},

@@ -47,6 +47,9 @@ func (p Policy) Validate() Errors {
 	if p.LeaseWait != Off {
 		v.lifetime("lease-wait", p.LeaseWait, false)
 	}
+	if p.Loads.BatchWindow != Off {
+		v.lifetime("loads.batch-window", p.Loads.BatchWindow, false)
+	}
 	if p.StaleTTL != Off {
 		v.lifetime("stale-ttl", p.StaleTTL, false)
 	}
@@ -84,6 +87,9 @@ func (v *validator) relations(p Policy) {
 	if p.RefreshWindow != Off && p.RefreshWindow >= p.TTL {
 		v.fail("refresh-window", "%s must be shorter than ttl (%s)", Text(p.RefreshWindow), Text(p.TTL))
 	}
+	if p.Loads.BatchWindow >= p.Loads.Timeout {
+		v.fail("loads.batch-window", "%s must be shorter than loads.timeout (%s)", Text(p.Loads.BatchWindow), Text(p.Loads.Timeout))
+	}
 	if p.LeaseTTL > MaxLeaseTTL {
 		v.fail("lease-ttl", "at most %s, is %s", Text(MaxLeaseTTL), Text(p.LeaseTTL))
 	}
@@ -106,6 +112,7 @@ func (v *validator) numbers(p Policy) {
 		{"local.max-entries", int64(p.Local.MaxEntries)},
 		{"local.max-bytes", p.Local.MaxBytes},
 		{"loads.max-concurrent", int64(p.Loads.MaxConcurrent)},
+		{"loads.batch-keys", int64(p.Loads.BatchKeys)},
 		{"limits.max-key-bytes", int64(p.Limits.MaxKeyBytes)},
 		{"limits.max-value-bytes", p.Limits.MaxValueBytes},
 		{"limits.max-batch-keys", int64(p.Limits.MaxBatchKeys)},
