@@ -128,10 +128,12 @@ func (p *pending) failed(failures []*failure) (given []*failure) {
 	return given
 }
 
-// last takes up to a frame's worth of failures for their last attempt.
+// last takes up to a frame's worth of failures for their last attempt; when there
+// are none the retrier may end.
 func (p *pending) last() (failures []*failure) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	p.runs = len(p.keys) > 0
 	for _, f := range p.keys {
 		if len(failures) == frame.MaxKeys {
 			break
@@ -142,11 +144,23 @@ func (p *pending) last() (failures []*failure) {
 	return failures
 }
 
+// abandon empties the queue, which nobody works.
+func (p *pending) abandon() (keys int) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	keys = len(p.keys)
+	clear(p.keys)
+	p.count.Store(0)
+	p.runs = false
+	return keys
+}
+
 // queue takes a failed invalidation over into the background; false when there
-// is no room, or the cache is closing.
+// is no room, or the cache is closed.
 func (c *Cache) queue(key string) bool {
 	queued, start := c.pending.add(key)
 	if start && !c.start(c.retry) {
+		c.drop(c.pending.abandon()-1, "the namespace is closed") // this one is its caller's to know of
 		return false
 	}
 	return queued

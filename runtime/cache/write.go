@@ -166,7 +166,7 @@ func (c *Cache) invalidated(key string, err error) Invalidation {
 	if c.queue(key) {
 		return Invalidation{Queued: true}
 	}
-	c.drop(1, "no room to try them again")
+	c.drop(1, "not taken for another try")
 	return Invalidation{Err: failed}
 }
 

@@ -55,9 +55,6 @@ func (n *Namespace) FillAll(ctx context.Context, fills []KeyFill) []FillOutcome 
 		}
 		calls, at = append(calls, call), append(at, i)
 	}
-	if len(calls) == 0 {
-		return outcomes
-	}
 	replies, errs := n.client.do(ctx, calls...)
 	for j, i := range at {
 		outcomes[i] = FillOutcome{Stored: replies[j].tag == tagStored, Err: errs[j]}
@@ -79,9 +76,6 @@ func (n *Namespace) PutAll(ctx context.Context, puts []KeyFill) []error {
 	var at []int
 	bytes := 0
 	flush := func() {
-		if len(writes) == 0 {
-			return
-		}
 		for j, err := range n.write(ctx, writes...) {
 			errs[at[j]] = err
 		}

@@ -225,9 +225,6 @@ func (n *Namespace) Invalidate(ctx context.Context, keys []string, staleTTL time
 		writes = append(writes, telling{invalidateScript, keys[start:min(start+size, len(keys))],
 			[]string{milliseconds(staleTTL)}})
 	}
-	if len(writes) == 0 {
-		return nil
-	}
 	for i, err := range n.write(ctx, writes...) {
 		for range writes[i].names {
 			errs = append(errs, err)

@@ -90,8 +90,11 @@ type reply struct {
 	rest []rueidis.RedisMessage
 }
 
-// do runs calls in one pipelined round trip. The errors are *Error.
+// do runs calls in one pipelined round trip; none is none. The errors are *Error.
 func (c *Client) do(caller context.Context, calls ...call) ([]reply, []error) {
+	if len(calls) == 0 {
+		return nil, nil
+	}
 	ctx, cancel := context.WithTimeout(caller, c.opts.CommandTimeout)
 	defer cancel()
 	conn := c.conn.Load()
