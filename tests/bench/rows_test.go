@@ -51,6 +51,7 @@ var rows = []row{
 	{"L1 hit of 10 KiB, 64 callers", 64, func(t testing.TB, s *redistest.Server) []side { return l1Hit(t, s, 10<<10) }},
 	{"cold miss", 1, coldMiss},
 	{"cold miss, 64 callers", 64, coldMiss},
+	{"cold miss of a narrow source, 64 callers", 64, gathered},
 	{"getAll of 100 from L1", 1, getAll},
 	{"getAll of 100 from L1, 8 callers", 8, getAll},
 }
