@@ -30,6 +30,9 @@ func (c *Cache) refresh(key string, copy *l2.Copy) {
 	case err != nil:
 		c.refreshFailed(copy, err)
 	case c.understood(reading) != l1.Hit: // expired or invalidated: the next read loads
+		if reading.Granted() {
+			r.release(reading.Token)
+		}
 		c.counts.refreshes[refreshGone].Add(1)
 		c.l2.Drop(key, r.noted)
 	case reading.Granted():

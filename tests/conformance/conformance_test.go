@@ -36,7 +36,7 @@ const (
 )
 
 // groups are the tables, in the order of CLAIMS.md.
-var groups = [][]claim{leases, writers, feed, telling, failures}
+var groups = [][]claim{leases, flights, reads, writers, feed, telling, refreshes, failures}
 
 func TestClaims(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) {

@@ -164,6 +164,20 @@ func (i *instance) drop(keys ...string) {
 	}
 }
 
+// connect makes every connection that the client may choose between, which it
+// otherwise makes when it first takes one, and the scripts known, so that nothing but
+// the command itself goes over a bad wire; what was sent so far is forgotten.
+func (i *instance) connect() {
+	i.w.Helper()
+	i.w.know()
+	for range 100 {
+		if _, err := i.Peek(ctx, "nobody has this"); err != nil {
+			i.w.Fatal(err)
+		}
+	}
+	i.wire.Forget()
+}
+
 // reading is a read under way.
 type reading struct {
 	w      *world

@@ -250,20 +250,6 @@ func (t *task) wait() error {
 	return t.err
 }
 
-// connect makes every connection that the client may choose between, and the
-// scripts known, so that nothing but the command itself goes over a bad wire; what
-// was sent so far is forgotten.
-func (i *instance) connect() {
-	i.w.Helper()
-	i.w.know()
-	for range 100 {
-		if _, err := i.Peek(ctx, "nobody has this"); err != nil {
-			i.w.Fatal(err)
-		}
-	}
-	i.wire.Forget()
-}
-
 // isSending waits for a command to be on its way.
 func (i *instance) isSending(verb string) {
 	i.w.Helper()
