@@ -38,8 +38,12 @@ if entry then
   local format = string.sub(entry, 3, 3)
   if format > '1' then return {'newer', clock} end
   local state = string.sub(entry, 4, 4)
-  if format ~= '1' or #entry < 170 or not string.find('LVMS', state, 1, true)
+  if format ~= '1' or #entry < 174 or not string.find('LVMS', state, 1, true)
     or string.find(string.sub(entry, 29, 123), '%D') then
+    return {'unreadable', clock, entry}
+  end
+  local b3, b2, b1, b0 = string.byte(entry, 171, 174)
+  if #entry ~= 174 + string.byte(entry, 169) + ((b3 * 256 + b2) * 256 + b1) * 256 + b0 then
     return {'unreadable', clock, entry}
   end
   local issued = tonumber(string.sub(entry, 29, 43))
@@ -71,5 +75,5 @@ if stale_until > now then
   return {'lease', clock, entry}
 end
 redis.call('SET', KEYS[1], '\255\2041L' .. ARGV[2] .. pad(now) .. pad(now + life)
-  .. string.rep('0', 85) .. NONE .. '\0\0\0', 'PX', ARGV[3])
+  .. string.rep('0', 85) .. NONE .. string.rep('\0', 7), 'PX', ARGV[3])
 return {'lease', clock, ''}

@@ -27,5 +27,5 @@ if not content or redis.sha1hex(content) ~= ARGV[2] then return {'changed', cloc
 
 local function pad(n) return string.format('%015.0f', n) end
 redis.call('SET', KEYS[1], '\255\2041L' .. ARGV[3] .. pad(now) .. pad(now + tonumber(ARGV[4]))
-  .. string.rep('0', 85) .. string.rep('\0', 24) .. '\0\0\0', 'PX', ARGV[4])
+  .. string.rep('0', 85) .. string.rep('\0', 31), 'PX', ARGV[4])
 return {'lease', clock}

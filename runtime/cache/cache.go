@@ -84,8 +84,9 @@ type Cache struct {
 	lifts       lifts
 	pending     pending
 	own         own
-	refused     notice // reads, by Redis
-	unrefreshed notice
+	refused     notice // logged at most now and then: reads, by Redis;
+	unreadable  notice // content under a key;
+	unrefreshed notice // values, after a failure
 	wrote       ownWrites
 	counts      counts
 

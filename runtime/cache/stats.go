@@ -31,6 +31,7 @@ const (
 	leaseTakenOver
 	leaseTimedOut
 	leaseReleased
+	leaseReclaimed
 	leaseWords
 )
 
@@ -75,7 +76,7 @@ const (
 )
 
 var (
-	leaseNames   = [leaseWords]string{"granted", "taken-over", "timed-out", "released"}
+	leaseNames   = [leaseWords]string{"granted", "taken-over", "timed-out", "released", "reclaimed"}
 	fillNames    = [fillWords]string{"stored", "refused", "failed"}
 	loadNames    = [loadWords]string{"value", "absent", "retry", "error", "limit", "timeout", "rejected", "canceled"}
 	refreshNames = [refreshWords]string{"loaded", "followed", "gone", "failed"}

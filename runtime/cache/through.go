@@ -227,7 +227,10 @@ func (r *read) reclaim(content string) (Lookup, error) {
 	if !ok {
 		return r.bypass(ForeignContent)
 	}
-	r.log.Warn("unreadable content under a key was replaced by a load")
+	r.counts.leases[leaseReclaimed].Add(1)
+	if r.unreadable.due() {
+		r.log.Warn("unreadable content under a key is replaced by a load")
+	}
 	return r.load(token)
 }
 

@@ -9,8 +9,10 @@
 package entry
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
 	"time"
 )
 
@@ -45,7 +47,8 @@ const (
 	codecAt      = 167
 	typeSizeAt   = 168
 	digestSizeAt = 169
-	HeaderSize   = 170
+	sizeAt       = 170
+	HeaderSize   = 174
 
 	timeSize    = 15
 	versionSize = 20
@@ -149,7 +152,8 @@ func decodeFields(s string) (Entry, error) {
 
 func decodeBody(e Entry, s string) (Entry, error) {
 	typeSize, digestSize := int(s[typeSizeAt]), int(s[digestSizeAt])
-	if typeSize > MaxContentType || digestSize != 0 || len(s) < HeaderSize+typeSize {
+	size := int(binary.BigEndian.Uint32([]byte(s[sizeAt:HeaderSize])))
+	if typeSize > MaxContentType || digestSize != 0 || len(s) != HeaderSize+typeSize+size {
 		return Entry{}, fmt.Errorf("%w: bad sizes", ErrForeign)
 	}
 	e.Codec = s[codecAt]
@@ -179,10 +183,14 @@ func Tail(version uint64, writeID Token, b Body) (string, error) {
 	if len(b.ContentType) > MaxContentType {
 		return "", fmt.Errorf("content type of %d bytes is over %d", len(b.ContentType), MaxContentType)
 	}
+	if len(b.Payload) > math.MaxUint32 {
+		return "", fmt.Errorf("payload of %d bytes is over %d", len(b.Payload), uint32(math.MaxUint32))
+	}
 	tail := make([]byte, 0, HeaderSize-versionAt+len(b.ContentType)+len(b.Payload))
 	tail = fmt.Appendf(tail, "%020d", version)
 	tail = append(tail, writeID[:]...)
 	tail = append(tail, b.Codec, byte(len(b.ContentType)), 0)
+	tail = binary.BigEndian.AppendUint32(tail, uint32(len(b.Payload)))
 	tail = append(tail, b.ContentType...)
 	tail = append(tail, b.Payload...)
 	return string(tail), nil

@@ -27,24 +27,24 @@ var golden = []struct {
 		[]string{"ffcc", hx("1"), hx("L"), hex.EncodeToString(tokenA[:]),
 			hx("001700000000123"), hx("001700000010123"),
 			zeros(20), zeros(15), zeros(15), zeros(15),
-			zeros(20), strings.Repeat("00", 24), "00", "00", "00", "", ""}},
+			zeros(20), strings.Repeat("00", 24), "00", "00", "00", "00000000", "", ""}},
 	{"value",
 		Entry{State: Value, Token: tokenB, IssuedAt: 7, Until: 1_700_000_600_000, Version: 1<<64 - 1, WriteID: tokenA,
 			Body: Body{Codec: 1, ContentType: "a/b", Payload: "\x00payload\xff"}},
 		[]string{"ffcc", hx("1"), hx("V"), hex.EncodeToString(tokenB[:]),
 			hx("000000000000007"), hx("001700000600000"),
 			zeros(20), zeros(15), zeros(15), zeros(15),
-			hx("18446744073709551615"), hex.EncodeToString(tokenA[:]), "01", "03", "00", hx("a/b"), hx("\x00payload\xff")}},
+			hx("18446744073709551615"), hex.EncodeToString(tokenA[:]), "01", "03", "00", "00000009", hx("a/b"), hx("\x00payload\xff")}},
 	{"negative",
 		Entry{State: Negative, Until: Never, Version: 3, WriteID: tokenB},
 		[]string{"ffcc", hx("1"), hx("M"), strings.Repeat("00", 24),
 			zeros(15), hx("999999999999999"),
 			zeros(20), zeros(15), zeros(15), zeros(15),
-			hx("00000000000000000003"), hex.EncodeToString(tokenB[:]), "00", "00", "00", "", ""}},
+			hx("00000000000000000003"), hex.EncodeToString(tokenB[:]), "00", "00", "00", "00000000", "", ""}},
 }
 
 // offsets of the golden fields, as the Lua scripts count them (from 0).
-var offsets = []int{0, 2, 3, 4, 28, 43, 58, 78, 93, 108, 123, 143, 167, 168, 169, 170}
+var offsets = []int{0, 2, 3, 4, 28, 43, 58, 78, 93, 108, 123, 143, 167, 168, 169, 170, 174}
 
 func hx(s string) string   { return hex.EncodeToString([]byte(s)) }
 func zeros(n int) string   { return hx(strings.Repeat("0", n)) }
@@ -74,7 +74,7 @@ func TestGoldenBytes(t *testing.T) {
 
 func TestLayoutIsWhatTheScriptsCount(t *testing.T) {
 	for i, at := range []int{magicAt, formatAt, stateAt, tokenAt, issuedAt, untilAt, floorAt, floorUntilAt,
-		staleUntilAt, invalidAt, versionAt, writeIDAt, codecAt, typeSizeAt, digestSizeAt, HeaderSize} {
+		staleUntilAt, invalidAt, versionAt, writeIDAt, codecAt, typeSizeAt, digestSizeAt, sizeAt, HeaderSize} {
 		if at != offsets[i] {
 			t.Errorf("field %d is at %d, want %d", i, at, offsets[i])
 		}
@@ -112,6 +112,8 @@ func TestDecodeTellsForeignFromNewer(t *testing.T) {
 		"version far over":         {set(versionAt, "99999999999999999999"), ErrForeign},
 		"content type too long":    {set(typeSizeAt, "\x80") + strings.Repeat("x", 200), ErrForeign},
 		"content type cut":         {set(typeSizeAt, "\x7f"), ErrForeign},
+		"payload cut":              {whole[:len(whole)-1], ErrForeign},
+		"a trailing byte":          {whole + "x", ErrForeign},
 		"a digest":                 {set(digestSizeAt, "\x20"), ErrForeign},
 	}
 	for size := range HeaderSize {

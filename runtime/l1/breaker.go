@@ -34,16 +34,17 @@ func (b *breaker) isOpen() bool {
 	return b.open
 }
 
-// record counts one answer; true when it opened the breaker.
-func (b *breaker) record(answered bool) (opened bool) {
+// record counts one answer; true when it opened the breaker. One that is sure needs
+// no others.
+func (b *breaker) record(answered, sure bool) (opened bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if answered {
+	if answered && !sure {
 		b.failures = 0
 		return false
 	}
 	b.failures++
-	if b.open || b.failures < breakAfter {
+	if b.open || b.failures < breakAfter && !sure {
 		return false
 	}
 	b.open = true
@@ -91,18 +92,22 @@ func impatient(caller, command context.Context) bool {
 }
 
 // judge records how calls went and, when Redis does not answer, starts asking
-// for it. It is not for a cluster, of which one silent node is not all.
+// for it; so it does when one connection leads to a replica, though others may lead
+// to the master. It is not for a cluster, of which one silent node is not all.
 func (c *Client) judge(errs []error) {
-	answered := false
+	answered, replica := false, false
 	var last error
 	for _, err := range errs {
-		if unanswered(err) {
-			last = err
-		} else {
+		if !unanswered(err) {
 			answered = true
+			continue
+		}
+		last = err
+		if e, ok := rueidis.IsRedisErr(err); ok && isReadOnly(e) {
+			replica = true
 		}
 	}
-	if c.breaker.record(answered) {
+	if c.breaker.record(answered, replica) {
 		c.opts.Logger.Warn("redis does not answer, going on without it", "error", last)
 		c.background(func(ctx context.Context) { c.recover(ctx, !answers(last)) })
 	}
@@ -137,10 +142,12 @@ func (c *Client) redial(ctx context.Context) bool {
 		return false
 	}
 	old := c.conn.Swap(conn)
-	// This ends the subscription too, which reconnects; and it takes a second
-	// where nobody answers.
-	if !c.background(func(context.Context) { old.Close() }) {
+	end := func(context.Context) { // which takes a second where nobody answers
+		c.recall() // the subscription listens to whom the commands left
 		old.Close()
+	}
+	if !c.background(end) {
+		end(ctx)
 	}
 	return true
 }

@@ -15,7 +15,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -68,8 +70,9 @@ type Client struct {
 	announcer announcer
 
 	mu      sync.Mutex
-	closed  bool           // guarded by mu
-	stopped sync.WaitGroup // Add under mu while not closed
+	closed  bool                             // guarded by mu
+	stopped sync.WaitGroup                   // Add under mu while not closed
+	lent    map[rueidis.DedicatedClient]bool // guarded by mu; connections given out
 }
 
 // connection is a client library's client and what was learnt when it was made.
@@ -95,7 +98,7 @@ func Open(opts Options) *Client {
 	if opts.Heartbeat <= 0 {
 		opts.Heartbeat = 5 * time.Second
 	}
-	c := &Client{opts: opts, ready: make(chan struct{})}
+	c := &Client{opts: opts, ready: make(chan struct{}), lent: map[rueidis.DedicatedClient]bool{}}
 	c.life, c.stop = context.WithCancel(context.Background())
 	first := make(chan struct{})
 	c.background(func(ctx context.Context) { c.connect(ctx, first) })
@@ -257,12 +260,16 @@ func (c *Client) Probe(ctx context.Context) error {
 	return c.probe(ctx, conn)
 }
 
-const clockScript = `local t = redis.call('TIME') return {t[1], t[2]}`
+// clockScript tells the time and writes, without a change: a replica refuses it.
+const clockScript = `local t = redis.call('TIME') redis.call('DEL', KEYS[1]) return {t[1], t[2]}`
+
+// probeKey is nobody's.
+func (c *Client) probeKey() string { return c.opts.KeyPrefix + "!probe:{a}" }
 
 func (c *Client) probe(ctx context.Context, conn *connection) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.CommandTimeout)
 	defer cancel()
-	t, err := conn.Do(ctx, conn.B().Eval().Script(clockScript).Numkeys(0).Build()).AsIntSlice()
+	t, err := conn.Do(ctx, conn.B().Eval().Script(clockScript).Numkeys(1).Key(c.probeKey()).Build()).AsIntSlice()
 	if err != nil {
 		return fmt.Errorf("run a script: %w", err)
 	}
@@ -284,5 +291,23 @@ func (c *Client) Subscriber() (rueidis.DedicatedClient, func(), error) {
 		return nil, nil, c.away()
 	}
 	d, cancel := conn.Dedicate()
-	return d, cancel, nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.lent[d] = true
+	return d, func() {
+		c.mu.Lock()
+		delete(c.lent, d)
+		c.mu.Unlock()
+		cancel()
+	}, nil
+}
+
+// recall closes the connections that were given out.
+func (c *Client) recall() {
+	c.mu.Lock()
+	lent := slices.Collect(maps.Keys(c.lent))
+	c.mu.Unlock()
+	for _, d := range lent {
+		d.Close()
+	}
 }

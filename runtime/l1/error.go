@@ -57,10 +57,15 @@ func notSent(ctx context.Context) error {
 // Answered reports whether Redis itself said no, rather than being away.
 func (e *Error) Answered() bool { return answered(e) }
 
-// answered reports whether err is what the server itself said.
+// answered reports whether err is what the server itself said to the command, not
+// to the try to connect before it.
 func answered(err error) bool {
-	var e *rueidis.RedisError
-	return errors.As(err, &e)
+	var e *Error
+	if errors.As(err, &e) {
+		err = e.Err
+	}
+	_, ok := rueidis.IsRedisErr(err)
+	return ok
 }
 
 // outcomeUnknown reports whether a command may have run, or may yet.

@@ -150,8 +150,8 @@ func (c *Client) publishAll(ctx context.Context, publications []publication) []e
 func (c *Client) mayTell(ctx context.Context, conn *connection) error {
 	ctx, cancel := context.WithTimeout(ctx, c.opts.CommandTimeout)
 	defer cancel()
-	prefix := c.opts.KeyPrefix + "!probe:"
-	_, errs := c.attempt(ctx, conn, []call{{probeScript, []string{prefix + "{a}"}, []string{prefix + "{b}"}}})
+	channel := c.opts.KeyPrefix + "!probe:{b}"
+	_, errs := c.attempt(ctx, conn, []call{{probeScript, []string{c.probeKey()}, []string{channel}}})
 	switch err := errs[0]; {
 	case err == nil:
 		conn.tells = true

@@ -26,6 +26,7 @@ var (
 	testName = regexp.MustCompile("`(Test\\w+)`")
 	script   = regexp.MustCompile("`([\\w-]+\\.txtar)`")
 	sentence = regexp.MustCompile(`([A-Z]\w*\.md): "([^"]+)"`)
+	scenario = regexp.MustCompile(`^\| (BC-\d+(?: \([a-c]\))?) \| .+ \| (.+) \|$`)
 	pending  = regexp.MustCompile(`^pending: (types|cluster)$`)
 )
 
@@ -61,6 +62,29 @@ func TestEveryPromiseIsChecked(t *testing.T) {
 		t.Logf("%s: %d promises: %d by claims here, %d by other tests, %d by documentation, %d pending", group, promises[group],
 			how[group]["claim"], how[group]["test"], how[group]["document"], how[group]["pending"])
 	}
+}
+
+// TestEveryScenarioIsStaged: what CLAIMS.md names for a scenario exists.
+func TestEveryScenarioIsStaged(t *testing.T) {
+	text, err := os.ReadFile("CLAIMS.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests, staged := testNames(t), 0
+	for line := range strings.Lines(string(text)) {
+		m := scenario.FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil {
+			continue
+		}
+		staged++
+		if _, fault := judge(row{id: m[1], checked: m[2]}, tests, nil); fault != "" {
+			t.Errorf("CLAIMS.md: %s: %s", m[1], fault)
+		}
+	}
+	if staged < 17 {
+		t.Errorf("%d scenarios", staged)
+	}
+	t.Logf("%d scenarios", staged)
 }
 
 // judge answers in which ways a promise is checked, and what is wrong with them.

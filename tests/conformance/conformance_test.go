@@ -36,7 +36,7 @@ const (
 )
 
 // groups are the tables, in the order of CLAIMS.md.
-var groups = [][]claim{leases, flights, reads, writers, feed, telling, refreshes, failures}
+var groups = [][]claim{leases, stamps, flights, reads, writers, feed, telling, refreshes, failures, bounds, leaseCache}
 
 func TestClaims(t *testing.T) {
 	t.Run("embedded", func(t *testing.T) {

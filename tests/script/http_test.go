@@ -7,6 +7,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -21,6 +23,7 @@ type request struct {
 	method, addr, path string
 	headers            []string
 	body               *string
+	number             int
 }
 
 // answer is what came back, or why nothing whole did.
@@ -29,6 +32,8 @@ type answer struct {
 	header http.Header
 	body   string
 	err    error
+	number int // of its request
+	took   time.Duration
 }
 
 func parseRequest(ts *testscript.TestScript, args []string) request {
@@ -54,7 +59,7 @@ func parseRequest(ts *testscript.TestScript, args []string) request {
 
 // numbered puts i where the request says {i}.
 func (r request) numbered(i int) request {
-	r.path = strings.ReplaceAll(r.path, "{i}", strconv.Itoa(i))
+	r.number, r.path = i, strings.ReplaceAll(r.path, "{i}", strconv.Itoa(i))
 	return r
 }
 
@@ -85,6 +90,7 @@ func (r request) text() string {
 
 // send returns once the request is out; the answer comes later.
 func (r request) send(limit time.Duration) (func() answer, error) {
+	began := time.Now()
 	conn, err := dial(r.addr)
 	if err != nil {
 		return nil, err
@@ -96,7 +102,9 @@ func (r request) send(limit time.Duration) (func() answer, error) {
 	}
 	return func() answer {
 		defer conn.Close()
-		return readAnswer(conn, r.method)
+		a := readAnswer(conn, r.method)
+		a.number, a.took = r.number, time.Since(began)
+		return a
 	}, nil
 }
 
@@ -110,7 +118,7 @@ func readAnswer(conn net.Conn, method string) answer {
 		resp.Header.Set("Connection", "close")
 	}
 	text, err := io.ReadAll(resp.Body) // fails when fewer bytes come than were announced
-	return answer{resp.StatusCode, resp.Header, string(text), err}
+	return answer{status: resp.StatusCode, header: resp.Header, body: string(text), err: err}
 }
 
 // patience bounds one answer.
@@ -141,12 +149,14 @@ func httpOnce(ts *testscript.TestScript, _ bool, args []string) {
 	take(ts, []answer{a}, args[0])
 }
 
-// take makes answers the current ones; each must be whole and have the status.
+// take makes answers the current ones; each must be whole and have the status,
+// or one of those that "|" divides.
 func take(ts *testscript.TestScript, answers []answer, status string) {
 	stateOf(ts).answers = answers
 	for i, a := range answers {
 		ts.Check(a.err)
-		want(ts, strconv.Itoa(a.status) == status, "answer %d: status %d, want %s\n%s", i, a.status, status, a)
+		ok := slices.Contains(strings.Split(status, "|"), strconv.Itoa(a.status))
+		want(ts, ok, "answer %d: status %d, want %s\n%s", i, a.status, status, a)
 	}
 }
 
@@ -160,8 +170,46 @@ func begin(ts *testscript.TestScript, _ bool, args []string) {
 		rests[i] = rest
 	}
 	done := make(chan []answer, 1)
-	stateOf(ts).asked[args[0]] = done
+	stateOf(ts).asked[args[0]] = &asked{done: done, stop: func() {}}
 	go func() { done <- gather(rests) }()
+}
+
+// asked are requests in the background.
+type asked struct {
+	stop func() // no further ones
+	done chan []answer
+}
+
+// repeat sends requests at a steady rate, however long their answers take.
+func repeat(ts *testscript.TestScript, _ bool, args []string) {
+	want(ts, len(args) >= 4, "usage: repeat NAME EVERY METHOD ADDR/PATH …")
+	r, every := parseRequest(ts, args[2:]), duration(ts, args[1])
+	stop := make(chan struct{})
+	a := &asked{stop: sync.OnceFunc(func() { close(stop) }), done: make(chan []answer, 1)}
+	ts.Defer(a.stop)
+	stateOf(ts).asked[args[0]] = a
+	go func() { a.done <- steadily(r, every, stop) }()
+}
+
+func steadily(r request, every time.Duration, stop chan struct{}) (answers []answer) {
+	var wait sync.WaitGroup
+	var mu sync.Mutex
+	tick := time.NewTicker(every)
+	defer tick.Stop()
+	for i := 0; ; i++ {
+		wait.Go(func() {
+			a := r.numbered(i).do()
+			mu.Lock()
+			defer mu.Unlock()
+			answers = append(answers, a)
+		})
+		select {
+		case <-stop:
+			wait.Wait()
+			return answers
+		case <-tick.C:
+		}
+	}
 }
 
 func gather(rests []func() answer) []answer {
@@ -176,15 +224,31 @@ func gather(rests []func() answer) []answer {
 
 func end(ts *testscript.TestScript, _ bool, args []string) {
 	want(ts, len(args) == 2, "usage: end NAME STATUS")
-	done := stateOf(ts).asked[args[0]]
-	want(ts, done != nil, "nothing begun as %s", args[0])
+	a := stateOf(ts).asked[args[0]]
+	want(ts, a != nil, "nothing begun as %s", args[0])
 	delete(stateOf(ts).asked, args[0])
-	take(ts, <-done, args[1])
+	a.stop()
+	answers := <-a.done
+	ts.Logf("[%d answers]", len(answers))
+	take(ts, answers, args[1])
+}
+
+// slow checks how many of the answers took longer than that.
+func slow(ts *testscript.TestScript, _ bool, args []string) {
+	want(ts, len(args) == 2, "usage: slow DURATION AT-MOST")
+	var over []time.Duration
+	for _, a := range stateOf(ts).answers {
+		if a.took > duration(ts, args[0]) {
+			over = append(over, a.took.Round(time.Millisecond))
+		}
+	}
+	ts.Logf("[over %s: %v]", args[0], over)
+	want(ts, len(over) <= number(ts, args[1]), "%d of %d answers took longer than %s", len(over), len(stateOf(ts).answers), args[0])
 }
 
 func until(ts *testscript.TestScript, _ bool, args []string) {
-	want(ts, len(args) == 5, "usage: until LIMIT STATUS METHOD ADDR/PATH BODY")
-	r, text := parseRequest(ts, args[2:4]), unescape(ts, args[4])
+	want(ts, len(args) >= 5, "usage: until LIMIT STATUS METHOD ADDR/PATH BODY [-h LINE] [-d BODY]")
+	r, text := parseRequest(ts, slices.Concat(args[2:4], args[5:])), unescape(ts, args[4])
 	took, err := eventually(duration(ts, args[0]), func() error {
 		a := r.do()
 		if a.err != nil {
@@ -211,8 +275,8 @@ func header(ts *testscript.TestScript, neg bool, args []string) {
 
 func body(ts *testscript.TestScript, _ bool, args []string) {
 	want(ts, len(args) == 1, "usage: body TEXT")
-	text := unescape(ts, args[0])
 	for i, a := range stateOf(ts).answers {
+		text := strings.ReplaceAll(unescape(ts, args[0]), "{i}", strconv.Itoa(a.number))
 		want(ts, a.body == text, "answer %d: body is %q, want %q", i, a.body, text)
 	}
 }
@@ -233,16 +297,62 @@ func code(ts *testscript.TestScript, _ bool, args []string) {
 // namespace from others.
 func told(ts *testscript.TestScript, _ bool, args []string) {
 	want(ts, len(args) == 3, "usage: told ADDR NAMESPACE N")
-	line := fmt.Sprintf("cocache_invalidations_total{cocache_namespace=%q,direction=\"received\"} %s\n", args[1], args[2])
+	series := `cocache_invalidations_total{cocache_namespace="` + args[1] + `",direction="received"} ` + args[2]
+	waitForMetric(ts, args[0], regexp.MustCompile("(?m)^"+regexp.QuoteMeta(series)+"$"))
+}
+
+// metric waits until a line of /metrics matches.
+func metric(ts *testscript.TestScript, _ bool, args []string) {
+	want(ts, len(args) == 2, "usage: metric ADDR PATTERN")
+	waitForMetric(ts, args[0], pattern(ts, args[1]))
+}
+
+func waitForMetric(ts *testscript.TestScript, addr string, line *regexp.Regexp) {
 	took, err := eventually(5*time.Second, func() error {
-		a := request{method: "GET", addr: args[0], path: "/metrics"}.do()
-		if a.err == nil && !strings.Contains(a.body, line) {
-			return fmt.Errorf("no series %s", line)
+		a := request{method: "GET", addr: addr, path: "/metrics"}.do()
+		if a.err == nil && !line.MatchString(a.body) {
+			return fmt.Errorf("/metrics has no %s", line)
 		}
 		return a.err
 	})
 	ts.Check(err)
 	ts.Logf("[after %s]", took.Round(time.Millisecond))
+}
+
+// calm waits until an instance has no more goroutines and open files than
+// when it was ready, but for a few: what a fault cost is given back.
+func calm(ts *testscript.TestScript, _ bool, args []string) {
+	want(ts, len(args) == 1, "usage: calm NAME")
+	p := processOf(ts, args[0])
+	took, err := eventually(30*time.Second, func() error {
+		now, err := lookAt(p.addr)
+		if err == nil && (now.goroutines > p.atRest.goroutines+slack || now.files > p.atRest.files+slack) {
+			err = fmt.Errorf("%+v, was %+v", now, p.atRest)
+		}
+		return err
+	})
+	ts.Check(err)
+	ts.Logf("[after %s]", took.Round(time.Millisecond))
+}
+
+// slack is what an instance at work may keep, such as pools.
+const slack = 20
+
+// weight is what an instance takes of the machine.
+type weight struct{ goroutines, files int }
+
+func lookAt(addr string) (weight, error) {
+	a := request{method: "GET", addr: addr, path: "/metrics"}.do()
+	if a.err != nil {
+		return weight{}, a.err
+	}
+	gauge := func(name string) int {
+		_, rest, _ := strings.Cut(a.body, "\n"+name+" ")
+		text, _, _ := strings.Cut(rest, "\n")
+		n, _ := strconv.Atoi(text)
+		return n
+	}
+	return weight{gauge("go_goroutines"), gauge("process_open_fds")}, nil
 }
 
 // series sets a variable to the number of series that /metrics has, but those

@@ -19,7 +19,9 @@ import (
 // process is a cocache-run that serves.
 type process struct {
 	cmd    *exec.Cmd
+	addr   string
 	out    *buffer // stdout and stderr
+	atRest weight  // once ready
 	exited chan struct{}
 	code   int // once exited: the exit code, or 128 + the signal as a shell says it
 }
@@ -36,7 +38,7 @@ func serve(ts *testscript.TestScript, _ bool, args []string) {
 		addr = freeAddr(ts)
 	}
 	ts.Setenv(name, addr)
-	p := &process{out: &buffer{}, exited: make(chan struct{})}
+	p := &process{addr: addr, out: &buffer{}, exited: make(chan struct{})}
 	p.cmd = command(ts, args[1])
 	p.cmd.Env = append(p.cmd.Env, "LISTEN="+addr)
 	p.cmd.Stdout, p.cmd.Stderr = p.out, p.out
@@ -61,8 +63,13 @@ func serve(ts *testscript.TestScript, _ bool, args []string) {
 	}
 	took, err := eventually(within, func() error { return p.probe(addr, probe) })
 	ts.Check(err)
+	p.atRest, err = lookAt(addr)
+	ts.Check(err)
 	ts.Logf("[%s answers %s after %s]", name, probe, took.Round(time.Millisecond))
 }
+
+// errExited: there is nothing to wait for any more.
+var errExited = errors.New("exited")
 
 func (p *process) wait() {
 	p.cmd.Wait()
@@ -76,7 +83,7 @@ func (p *process) wait() {
 func (p *process) probe(addr, path string) error {
 	select {
 	case <-p.exited:
-		return fmt.Errorf("exited with %d", p.code)
+		return fmt.Errorf("%w with %d", errExited, p.code)
 	default:
 	}
 	a := request{method: "GET", addr: addr, path: path}.do()
@@ -138,12 +145,24 @@ func processOf(ts *testscript.TestScript, name string) *process {
 	return p
 }
 
+// signalTo signals an instance or a Redis; a Redis that is killed is gone when
+// it returns.
 func signalTo(ts *testscript.TestScript, _ bool, args []string) {
 	want(ts, len(args) == 2, "usage: signal NAME SIGNAL")
 	sig := map[string]syscall.Signal{"TERM": syscall.SIGTERM, "INT": syscall.SIGINT, "KILL": syscall.SIGKILL,
 		"STOP": syscall.SIGSTOP, "CONT": syscall.SIGCONT}[args[1]]
 	want(ts, sig != 0, "unknown signal %s", args[1])
-	ts.Check(processOf(ts, args[0]).cmd.Process.Signal(sig))
+	s := stateOf(ts)
+	if s.redis[args[0]] == nil {
+		ts.Check(processOf(ts, args[0]).cmd.Process.Signal(sig))
+		return
+	}
+	r := redisOf(ts, args[0])
+	r.server.Signal(s.t, sig)
+	if sig == syscall.SIGKILL {
+		_, err := eventually(10*time.Second, func() error { return refused(r.addr) })
+		ts.Check(err)
+	}
 }
 
 func exitOf(ts *testscript.TestScript, _ bool, args []string) {
@@ -174,6 +193,19 @@ func logOf(ts *testscript.TestScript, neg bool, args []string) {
 		return nil
 	})
 	ts.Check(err)
+}
+
+// lines checks how many lines an instance has logged.
+func lines(ts *testscript.TestScript, _ bool, args []string) {
+	want(ts, len(args) == 3, "usage: lines NAME PATTERN AT-MOST")
+	re, n := pattern(ts, args[1]), 0
+	for line := range strings.Lines(processOf(ts, args[0]).out.String()) {
+		if re.MatchString(line) {
+			n++
+		}
+	}
+	ts.Logf("[%d lines]", n)
+	want(ts, n <= number(ts, args[2]), "the log of %s has %d lines of %s", args[0], n, args[1])
 }
 
 func freeAddr(ts *testscript.TestScript) string {
@@ -207,15 +239,25 @@ func occupy(ts *testscript.TestScript, _ bool, args []string) {
 
 func listens(ts *testscript.TestScript, neg bool, args []string) {
 	want(ts, len(args) == 1, "usage: [!] listens ADDR")
+	if neg {
+		ts.Check(refused(args[0]))
+		return
+	}
 	conn, err := dial(args[0])
+	ts.Check(err)
+	conn.Close()
+}
+
+// refused is nil when nobody listens at addr.
+func refused(addr string) error {
+	conn, err := dial(addr)
 	if err == nil {
 		conn.Close()
 	}
-	if neg {
-		want(ts, errors.Is(err, syscall.ECONNREFUSED), "%s is not refused: %v", args[0], err)
-		return
+	if !errors.Is(err, syscall.ECONNREFUSED) {
+		return fmt.Errorf("%s is not refused: %v", addr, err)
 	}
-	ts.Check(err)
+	return nil
 }
 
 // buffer takes what a process writes while others read it.

@@ -1,34 +1,44 @@
 package script
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"net"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/cocache/cocache/tests/redistest"
+	"github.com/cocache/cocache/tests/wire"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 // redisServer is a Redis, or an address that will lead to one.
 type redisServer struct {
-	addr    string
-	server  *redistest.Server // nil behind a relay
-	forward *forwarder        // of a relay
+	addr   string
+	server *redistest.Server // nil behind a relay
+	relay  *forwarder        // nil while it leads nowhere
 }
 
 func startRedis(ts *testscript.TestScript, _ bool, args []string) {
-	opts, args := options(ts, args)
-	want(ts, len(args) == 1, "usage: redis [-cluster] NAME")
-	s := stateOf(ts)
-	start := func() *redistest.Server { return redistest.Start(s.t) }
+	opts, args := options(ts, args, "-at")
+	want(ts, len(args) >= 1, "usage: redis [-cluster] [-at ADDR] NAME [ARG…]")
+	s, name := stateOf(ts), args[0]
+	r := &redisServer{}
 	if _, cluster := opts["-cluster"]; cluster {
-		start = func() *redistest.Server { return redistest.StartCluster(s.t) }
+		r.server = redistest.StartCluster(s.t)
+	} else if addr := opts["-at"]; addr != "" {
+		_, port, _ := strings.Cut(addr, ":")
+		r.server = redistest.StartOn(s.t, number(ts, port), args[1:]...)
+	} else {
+		r.server = redistest.Start(s.t, args[1:]...)
 	}
-	r := start()
-	s.redis[args[0]] = &redisServer{addr: r.Addr, server: r}
-	ts.Setenv(args[0], r.Addr)
+	r.addr = r.server.Addr
+	s.redis[name] = r
+	ts.Setenv(name, r.addr)
+	_, port, _ := strings.Cut(r.addr, ":")
+	ts.Setenv(name+"_PORT", port)
 }
 
 func redisOf(ts *testscript.TestScript, name string) *redisServer {
@@ -39,25 +49,29 @@ func redisOf(ts *testscript.TestScript, name string) *redisServer {
 
 func redisDo(ts *testscript.TestScript, _ bool, args []string) {
 	want(ts, len(args) >= 2, "usage: redis-do NAME WORD…")
-	fmt.Fprint(ts.Stdout(), redisOf(ts, args[0]).server.Do(stateOf(ts).t, args[1:]...))
+	words := make([]string, len(args)-1)
+	for i, word := range args[1:] {
+		words[i] = unescape(ts, word)
+	}
+	fmt.Fprint(ts.Stdout(), redisOf(ts, args[0]).server.Do(stateOf(ts).t, words...))
 }
 
 // Where an entry says what it is; see runtime/PROTOCOL.md.
 const (
 	stateAt     = 3
 	typeSizeAt  = 168
-	payloadFrom = 170
+	payloadFrom = 174
 )
 
 func l1Holds(ts *testscript.TestScript, _ bool, args []string) {
-	want(ts, len(args) == 4 || len(args) == 5, "usage: l1 NAME NAMESPACE KEY none|lease|absent|value [TEXT]")
+	want(ts, len(args) == 4 || len(args) == 5, "usage: l1 NAME NAMESPACE KEY none|lease|absent|value|stale [TEXT]")
 	reply := redisOf(ts, args[0]).server.Do(stateOf(ts).t, "GET", "cocache:{}"+args[1]+":"+unescape(ts, args[2]))
 	held, entry := "none", ""
 	if !strings.HasPrefix(reply, "$-1") {
 		_, entry, _ = strings.Cut(reply, "\r\n")
 		entry = strings.TrimSuffix(entry, "\r\n")
 		want(ts, len(entry) >= payloadFrom, "not an entry: %q", reply)
-		held = map[byte]string{'L': "lease", 'V': "value", 'M': "absent"}[entry[stateAt]]
+		held = map[byte]string{'L': "lease", 'V': "value", 'M': "absent", 'S': "stale"}[entry[stateAt]]
 	}
 	want(ts, held == args[3], "redis holds %s, want %s: %q", held, args[3], entry)
 	if len(args) == 5 {
@@ -67,9 +81,9 @@ func l1Holds(ts *testscript.TestScript, _ bool, args []string) {
 }
 
 // relay makes an address that nobody answers; called again with an address, it
-// passes what comes there on to it, and with "off" it drops all that it passed.
+// passes what comes there on to it, over a wire that the other words spoil.
 func relay(ts *testscript.TestScript, _ bool, args []string) {
-	want(ts, len(args) == 1 || len(args) == 2, "usage: relay NAME [ADDR|off]")
+	want(ts, len(args) >= 1 && len(args) <= 3, "usage: relay NAME [ADDR | off | to ADDR | numb|dead|mute|hold PART | mend]")
 	s := stateOf(ts)
 	r := s.redis[args[0]]
 	if r == nil {
@@ -77,30 +91,72 @@ func relay(ts *testscript.TestScript, _ bool, args []string) {
 		s.redis[args[0]] = r
 		ts.Setenv(args[0], r.addr)
 	}
-	if len(args) == 1 {
-		return
+	switch {
+	case len(args) == 1:
+	case len(args) == 3 || args[1] == "mend":
+		want(ts, r.relay != nil, "%s leads nowhere", args[0])
+		r.relay.spoil(ts, args[1:])
+	case args[1] == "off":
+		r.relay.close()
+		r.relay = nil
+	default:
+		r.relay.close()
+		l, err := net.Listen("tcp", r.addr)
+		ts.Check(err)
+		r.relay = newForwarder(l, args[1])
+		r.relay.wait.Go(r.relay.run)
+		ts.Defer(r.relay.close)
 	}
-	if r.forward != nil {
-		r.forward.close()
-	}
-	if args[1] == "off" {
-		return
-	}
-	l, err := net.Listen("tcp", r.addr)
-	ts.Check(err)
-	r.forward = &forwarder{listener: l, to: args[1]}
-	r.forward.wait.Go(r.forward.run)
-	ts.Defer(r.forward.close)
 }
 
-// forwarder joins each connection with one of its own.
+// forwarder joins each connection with one over the wire.
 type forwarder struct {
 	listener net.Listener
-	to       string
+	wire     *wire.Wire
+	to       atomic.Pointer[string] // where new connections lead
+	dead     wire.Part
 	wait     sync.WaitGroup
 	mu       sync.Mutex
 	closed   bool       // guarded by mu
 	conns    []net.Conn // guarded by mu
+}
+
+func newForwarder(l net.Listener, to string) *forwarder {
+	f := &forwarder{listener: l}
+	f.to.Store(&to)
+	f.wire = wire.New(func(context.Context) (net.Conn, error) { return dial(*f.to.Load()) })
+	return f
+}
+
+func (f *forwarder) spoil(ts *testscript.TestScript, words []string) {
+	if words[0] == "mend" {
+		f.wire.Dead(wire.All, false)
+		f.wire.Mute(wire.All, false)
+		f.wire.Release()
+		f.wire.Cut(f.dead) // what was lost on them does not come any more
+		f.dead = 0
+		return
+	}
+	if words[0] == "to" {
+		f.to.Store(&words[1])
+		return
+	}
+	part, ok := map[string]wire.Part{"commands": wire.Commands, "feed": wire.Feed, "all": wire.All}[words[1]]
+	want(ts, ok, "unknown part %s", words[1])
+	switch words[0] {
+	case "dead":
+		f.wire.Dead(part, true)
+		f.dead |= part
+	case "mute":
+		f.wire.Mute(part, true)
+		f.dead |= part
+	case "numb":
+		f.wire.Numb(part)
+	case "hold":
+		f.wire.Hold(part)
+	default:
+		ts.Fatalf("unknown word %s", words[0])
+	}
 }
 
 func (f *forwarder) run() {
@@ -109,7 +165,7 @@ func (f *forwarder) run() {
 		if err != nil {
 			return
 		}
-		to, err := dial(f.to)
+		to, err := f.wire.Dial(context.Background())
 		if err != nil {
 			from.Close()
 			continue
@@ -134,8 +190,13 @@ func (f *forwarder) keep(conns ...net.Conn) bool {
 	return !f.closed
 }
 
+// close is for a nil forwarder too.
 func (f *forwarder) close() {
+	if f == nil {
+		return
+	}
 	f.listener.Close()
+	f.wire.Release()
 	f.mu.Lock()
 	f.closed = true
 	for _, c := range f.conns {

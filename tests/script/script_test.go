@@ -7,25 +7,36 @@
 //	serve [-at ADDR] [-live] [-within D] NAME FILE
 //	                                          starts cocache-run, waits until ready (or only alive); $NAME is its
 //	                                          address, which FILE takes from ${LISTEN}
-//	signal NAME TERM|KILL|STOP|CONT           exit NAME CODE [WITHIN]           [!] log NAME PATTERN
+//	signal NAME TERM|KILL|STOP|CONT           an instance or a redis            exit NAME CODE [WITHIN]
+//	[!] log NAME PATTERN · lines NAME PATTERN AT-MOST · calm NAME               (no more goroutines than at its start)
 //	port NAME · occupy NAME · [!] listens ADDR                                  free and taken addresses
 //	http STATUS METHOD ADDR/PATH [-h LINE] [-d BODY]   sends the path as it stands; follows nothing
 //	begin NAME COUNT METHOD ADDR/PATH …       COUNT such requests in the background; {i} is the number of each
-//	end NAME STATUS                           waits for all of them; the checks below then concern each
-//	[!] header NAME PATTERN · body TEXT · code WORD (of a problem document)
+//	repeat NAME EVERY METHOD ADDR/PATH …      such requests at a steady rate until the end
+//	end NAME STATUS[|STATUS…]                 waits for all of them; the checks below then concern each
+//	[!] header NAME PATTERN · body TEXT ({i} as above) · code WORD (of a problem document) · slow DURATION AT-MOST
+//	until LIMIT STATUS METHOD ADDR/PATH BODY … asks again and again; logs how long it took
 //	told ADDR NAMESPACE N                     waits for that many invalidations from others
-//	until LIMIT STATUS METHOD ADDR/PATH BODY  asks again and again; logs how long it took
-//	redis [-cluster] NAME · redis-do NAME WORD…   a server; a command, the raw reply on stdout
-//	l1 NAME NAMESPACE KEY none|lease|absent|value [TEXT]   what Redis itself holds
-//	relay NAME [ADDR|off]                     an address that nobody answers; with ADDR, it leads there until off
-//	origin NAME [set BODY | status N | hold | pass | release | calls N | wait N]
+//	metric ADDR PATTERN                       waits for a line of /metrics
+//	redis [-cluster] [-at ADDR] NAME [ARG…]   a server; its port alone is in $NAME_PORT
+//	redis-do NAME WORD…                       a command; the raw reply is on stdout
+//	l1 NAME NAMESPACE KEY none|lease|absent|value|stale [TEXT]   what Redis itself holds
+//	relay NAME [ADDR]                         an address that nobody answers; with ADDR, it leads there
+//	relay NAME to ADDR                        leads new connections there, and leaves those that are
+//	relay NAME off                            cuts what passed and refuses
+//	relay NAME numb|dead|mute|hold PART       closes nothing, and loses both directions of the connections there are
+//	                                          of the commands, the feed or all; of new ones too; the answers alone;
+//	                                          or keeps what is sent
+//	relay NAME mend                           ends all of that but numb
+//	origin NAME [set BODY | status N|reset [KEY] | hold | pass | release [N] | calls N[..N] | wait N]
 //	series NAME ADDR · unhex FROM TO · wait-for DURATION
 //
-// In a KEY and in what -d, body and l1 take, \x00 and \n are written so.
+// In a KEY and in what -d, body, redis-do and l1 take, \x00 and \n are written so.
 package script
 
 import (
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"log"
 	"os"
@@ -78,16 +89,17 @@ func TestScript(t *testing.T) {
 			e.Setenv("EXAMPLES", filepath.Join(sources, "examples"))
 			e.Setenv("NS", "/v1/namespaces")
 			e.Values[stateKey{}] = &state{
-				t: e.T().(testing.TB), processes: map[string]*process{}, asked: map[string]chan []answer{},
+				t: e.T().(testing.TB), processes: map[string]*process{}, asked: map[string]*asked{},
 				redis: map[string]*redisServer{}, origins: map[string]*origin{},
 			}
 			return nil
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){
-			"run": run, "serve": serve, "signal": signalTo, "exit": exitOf, "log": logOf,
+			"run": run, "serve": serve, "signal": signalTo, "exit": exitOf, "log": logOf, "lines": lines,
 			"port": port, "occupy": occupy, "listens": listens,
-			"http": httpOnce, "begin": begin, "end": end, "until": until,
-			"header": header, "body": body, "code": code, "series": series, "told": told,
+			"http": httpOnce, "begin": begin, "repeat": repeat, "end": end, "until": until,
+			"header": header, "body": body, "code": code, "slow": slow,
+			"series": series, "told": told, "metric": metric, "calm": calm,
 			"redis": startRedis, "redis-do": redisDo, "l1": l1Holds, "relay": relay,
 			"origin": originCommand, "unhex": unhex, "wait-for": waitFor,
 		},
@@ -98,8 +110,8 @@ func TestScript(t *testing.T) {
 type state struct {
 	t         testing.TB
 	processes map[string]*process
-	asked     map[string]chan []answer // begun requests
-	answers   []answer                 // of the last request
+	asked     map[string]*asked // begun requests
+	answers   []answer          // of the last request
 	redis     map[string]*redisServer
 	origins   map[string]*origin
 }
@@ -184,7 +196,7 @@ func eventually(limit time.Duration, ok func() error) (time.Duration, error) {
 		if err == nil {
 			return took, nil
 		}
-		if took > limit {
+		if took > limit || errors.Is(err, errExited) {
 			return took, fmt.Errorf("not within %s: %w", limit, err)
 		}
 		time.Sleep(5 * time.Millisecond)
