@@ -129,6 +129,9 @@ func (r *Receiver) Complete(now time.Time) bool {
 	return complete
 }
 
+// Pending reports whether there are announcements to check, now or later.
+func (r *Receiver) Pending() bool { return len(r.due) > 0 }
+
 // holds reports whether the sender's frames up to the number came, and settles
 // them.
 func (a audit) holds() bool {

@@ -65,6 +65,7 @@ type Subscriber struct {
 	source  Source
 	opts    Options
 	changes chan change
+	audits  chan struct{} // holds one when there is something to audit
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
 
@@ -98,6 +99,7 @@ func Open(source Source, opts Options) *Subscriber {
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Subscriber{source: source, opts: opts, stop: stop,
 		changes:  make(chan change),
+		audits:   make(chan struct{}, 1),
 		channels: map[string]*subscription{}}
 	s.stopped.Go(func() { s.run(ctx) })
 	return s

@@ -70,8 +70,7 @@ func (s *Subscriber) follow(ctx context.Context, conn rueidis.DedicatedClient) e
 	}
 	heartbeat := time.NewTicker(s.opts.Heartbeat)
 	defer heartbeat.Stop()
-	audits := time.NewTicker(s.opts.Heartbeat / 5)
-	defer audits.Stop()
+	var audit <-chan time.Time // when the next is due; nil: none
 	for {
 		var err error
 		select {
@@ -81,8 +80,14 @@ func (s *Subscriber) follow(ctx context.Context, conn rueidis.DedicatedClient) e
 			return fmt.Errorf("connection lost: %w", err)
 		case <-heartbeat.C:
 			err = s.beat(ctx, l)
-		case <-audits.C:
-			s.auditAll()
+		case <-s.audits:
+			if audit == nil { // past the next heartbeat, not with it: both would be due at once
+				audit = time.After(s.opts.Heartbeat + s.opts.Heartbeat/auditsPerHeartbeat/2)
+			}
+		case <-audit:
+			if audit = nil; s.auditAll() {
+				audit = time.After(s.opts.Heartbeat / auditsPerHeartbeat)
+			}
 		case c := <-s.changes:
 			err = l.apply(ctx, c)
 		}
@@ -173,8 +178,12 @@ func (s *Subscriber) deafLocked(p *audit.Pulse) bool {
 	return sub != nil && sub.node == p.Node && p.At.After(sub.since) && sub.pulse.Before(p.At)
 }
 
-// auditAll resets the namespaces that have lost a message.
-func (s *Subscriber) auditAll() {
+// auditsPerHeartbeat is how often at most every channel is looked at.
+const auditsPerHeartbeat = 5
+
+// auditAll resets the namespaces that have lost a message; more tells that there
+// are announcements whose time has not come.
+func (s *Subscriber) auditAll() (more bool) {
 	now := time.Now()
 	s.mu.Lock()
 	lost := map[string]*subscription{}
@@ -182,12 +191,14 @@ func (s *Subscriber) auditAll() {
 		if sub.up && !sub.audit.Complete(now) {
 			lost[channel] = sub
 		}
+		more = more || sub.audit.Pending()
 	}
 	s.mu.Unlock()
 	for channel, sub := range lost {
 		s.opts.Logger.Warn("an invalidation was lost, resetting the namespace", "channel", channel)
 		s.reset(sub, Audit)
 	}
+	return more
 }
 
 // reset begins a new account, before the copies made under the old one are
@@ -279,7 +290,14 @@ func (s *Subscriber) message(channel, text string) {
 func (s *Subscriber) hearLocked(sub *subscription, f frame.Frame) {
 	now := time.Now()
 	sub.audit.Hear(f, now)
-	if f.Announcement != nil && f.Sender == sub.node {
+	if f.Announcement == nil {
+		return
+	}
+	if f.Sender == sub.node {
 		sub.pulse = now
+	}
+	select {
+	case s.audits <- struct{}{}:
+	default: // one is enough
 	}
 }
