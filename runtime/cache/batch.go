@@ -119,7 +119,7 @@ func (c *Cache) flyAll(flights []*flight.Flight[result]) {
 		l := &lead{flight: f, read: c.readFor(f)}
 		l.wish.fresh = true
 		switch {
-		case c.pending.of(f.Key) == nil:
+		case c.pending.Find(f.Key) == nil:
 			leads, keys = append(leads, l), append(keys, f.Key)
 		case c.loader == nil:
 			l.finish(c.unknown(errPending))

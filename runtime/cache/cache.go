@@ -23,6 +23,7 @@ import (
 	"github.com/cocache/cocache/runtime/l1"
 	"github.com/cocache/cocache/runtime/l2"
 	"github.com/cocache/cocache/runtime/loader"
+	"github.com/cocache/cocache/runtime/pending"
 	"github.com/cocache/cocache/runtime/policy"
 	"github.com/cocache/cocache/runtime/stamp"
 )
@@ -82,7 +83,7 @@ type Cache struct {
 	flights     flight.Group[result]
 	places      *places
 	lifts       lifts
-	pending     pending
+	pending     pending.Queue
 	own         own
 	refused     notice // logged at most now and then: reads, by Redis;
 	unreadable  notice // content under a key;

@@ -100,7 +100,7 @@ func (c *Cache) peek(ctx context.Context, key string) (Lookup, error) {
 		return Lookup{}, err
 	}
 	r := read{Cache: c, ctx: ctx, key: key, noted: c.stamps.Note(key)}
-	if c.pending.of(key) != nil {
+	if c.pending.Find(key) != nil {
 		return c.unknown(errPending)
 	}
 	sent := c.l2.Now()

@@ -21,7 +21,7 @@ func (c *Cache) startRefresh(key string, copy *l2.Copy) {
 func (c *Cache) refresh(key string, copy *l2.Copy) {
 	r := read{Cache: c, source: c.loader, ctx: c.life, key: key, noted: c.stamps.Note(key),
 		begin: func() bool { return c.life.Err() == nil }, overdue: func() {}}
-	if c.pending.of(key) != nil {
+	if c.pending.Find(key) != nil {
 		return // L1 may hold what was invalidated
 	}
 	sent := c.l2.Now()

@@ -228,7 +228,7 @@ func (c *Cache) Stats() Stats {
 		Fills: named(fillNames[:], n.fills[:]), Refreshes: named(refreshNames[:], n.refreshes[:]),
 		Writes: map[[2]string]uint64{}, Resets: map[string]uint64{},
 		Sent: n.sent.Load(), Received: n.received.Load(),
-		Dropped: n.dropped.Load(), Pending: int(c.pending.count.Load()),
+		Dropped: n.dropped.Load(), Pending: c.pending.Len(),
 		LoadsInFlight: c.places.running(), LoadsQueued: int(c.places.queued.Load()), Waiters: int(n.waiters.Load()),
 		L2Entries: tier.Entries, L2Bytes: tier.Bytes, L2Evictions: tier.Evicted,
 	}

@@ -35,7 +35,7 @@ type read struct {
 // Whether an invalidation of the key is pending is asked after the stamp was
 // taken: one that is queued later bumps it.
 func (r *read) through() (Lookup, error) {
-	if r.pending.of(r.key) != nil {
+	if r.pending.Find(r.key) != nil {
 		return r.pastL1()
 	}
 	var wait leaseWait

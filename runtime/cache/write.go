@@ -9,6 +9,7 @@ import (
 	"github.com/cocache/cocache/runtime/codec"
 	"github.com/cocache/cocache/runtime/entry"
 	"github.com/cocache/cocache/runtime/l1"
+	"github.com/cocache/cocache/runtime/pending"
 	"github.com/cocache/cocache/runtime/policy"
 )
 
@@ -47,15 +48,15 @@ func (c *Cache) PutAll(ctx context.Context, puts []Put) []error {
 	if len(fills) == 0 {
 		return errs
 	}
-	pending := make([]*failure, len(fills)) // before the script: what is queued later it does not serve
+	failures := make([]*pending.Failure, len(fills)) // before the script: what is queued later it does not serve
 	for j, f := range fills {
 		c.l2.Invalidate(f.Key)
-		pending[j] = c.pending.of(f.Key)
+		failures[j] = c.pending.Find(f.Key)
 	}
 	for j, err := range c.l1.PutAll(ctx, fills) {
 		key := fills[j].Key
 		if err == nil {
-			c.pending.done(pending[j])
+			c.pending.Settle(failures[j])
 		} else {
 			c.exceptOwn(key, err)
 		}
@@ -137,13 +138,13 @@ func (c *Cache) InvalidateAll(ctx context.Context, keys []string) []Invalidation
 		return outcomes
 	}
 	c.invalidateLocal(valid)
-	pending := make([]*failure, len(valid)) // before the script: what is queued later it does not serve
+	failures := make([]*pending.Failure, len(valid)) // before the script: what is queued later it does not serve
 	for j, key := range valid {
-		pending[j] = c.pending.of(key)
+		failures[j] = c.pending.Find(key)
 	}
 	for j, err := range c.l1.Invalidate(ctx, valid, c.staleTTL()) {
 		if err == nil {
-			c.pending.done(pending[j])
+			c.pending.Settle(failures[j])
 		}
 		outcomes[at[j]] = c.invalidated(valid[j], err)
 		c.wroteNow(valid[j])

@@ -35,6 +35,7 @@ var layers = []layer{
 	{"runtime/codec", []string{"runtime/entry", "runtime/policy"}, "codecs judge bytes"},
 	{"runtime/stamp", nil, "stamps know no keys' values"},
 	{"runtime/flight", []string{"runtime/stamp"}, "a flight does not know what it carries"},
+	{"runtime/pending", []string{"runtime/frame"}, "a queue tries nothing"},
 	{"runtime/l2", []string{"runtime/stamp"}, "L2 knows no Redis and no loader"},
 	{"runtime/l1", []string{"lua", "runtime/audit", "runtime/entry", "runtime/frame", "runtime/policy"}, "L1 decides nothing, so it needs no tier and no loader"},
 	{"runtime/channel", []string{"runtime/audit", "runtime/entry", "runtime/frame"}, "the channel tells; it knows no stamps or copies"},
