@@ -78,18 +78,16 @@ type Cache struct {
 	log      *slog.Logger
 	observer Observer
 
-	stamps      *stamp.Table
-	l2          *l2.Tier
-	flights     flight.Group[result]
-	places      *places
-	lifts       lifts
-	pending     pending.Queue
-	own         own
-	refused     notice // logged at most now and then: reads, by Redis;
-	unreadable  notice // content under a key;
-	unrefreshed notice // values, after a failure
-	wrote       ownWrites
-	counts      counts
+	stamps  *stamp.Table
+	l2      *l2.Tier
+	flights flight.Group[result]
+	places  *places
+	lifts   lifts
+	pending pending.Queue
+	own     own
+	notices notices
+	wrote   ownWrites
+	counts  counts
 
 	mu     sync.Mutex
 	closed bool           // guarded by mu

@@ -65,7 +65,9 @@ func (r *read) fill(token entry.Token, loaded loaded) Lookup {
 func (r *read) filled(token entry.Token, loaded loaded, sent l2.Instant, stored bool, err error) Lookup {
 	if err != nil {
 		r.counts.fills[fillFailed].Add(1)
-		r.log.Warn("loaded value could not be stored in redis", "error", err)
+		if r.notices.unstored.due() {
+			r.log.Warn("loaded value could not be stored in redis", "error", err)
+		}
 		if !outcomeUnknown(err) {
 			r.release(token)
 		}
@@ -118,7 +120,12 @@ func (r *read) fresh(loaded loaded) Lookup {
 // release gives an unused lease back, whether or not anybody still waits.
 func (r *read) release(token entry.Token) {
 	r.counts.leases[leaseReleased].Add(1)
-	if err := r.l1.Release(r.afterwards(), r.key, token); err != nil {
+	r.givenBack(r.l1.Release(r.afterwards(), r.key, token))
+}
+
+// givenBack takes how giving a token back went.
+func (r *read) givenBack(err error) {
+	if err != nil && r.notices.unreleased.due() {
 		r.log.Warn("lease could not be released, it ends by itself", "error", err, "after", r.policy.LeaseTTL)
 	}
 }

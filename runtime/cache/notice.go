@@ -9,6 +9,15 @@ import (
 // read could write one.
 const noticeEvery = 10 * time.Second
 
+// notices are the kinds of log lines that reads can cause.
+type notices struct {
+	refused     notice // reads, by Redis
+	unreadable  notice // content
+	unstored    notice // what was loaded
+	unreleased  notice // leases
+	unrefreshed notice // values
+}
+
 // notice keeps one kind of log line from flooding the log.
 type notice struct{ last atomic.Int64 }
 

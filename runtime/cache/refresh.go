@@ -74,9 +74,7 @@ func (r *read) renew(reading l1.Reading) error {
 }
 
 func (r *read) postpone(token entry.Token, pause time.Duration) {
-	if err := r.l1.Postpone(r.afterwards(), r.key, token, r.policy.LeaseTTL, pause); err != nil {
-		r.log.Warn("refresh token could not be given back, it ends by itself", "error", err, "after", r.policy.LeaseTTL)
-	}
+	r.givenBack(r.l1.Postpone(r.afterwards(), r.key, token, r.policy.LeaseTTL, pause))
 }
 
 // follow takes over what L1 holds while another instance refreshes, and looks
@@ -103,7 +101,7 @@ func (c *Cache) pauseAfter(left time.Duration) time.Duration {
 // it may try again is then up to the token.
 func (c *Cache) refreshFailed(copy *l2.Copy, err error) {
 	c.counts.refreshes[refreshFailed].Add(1)
-	if c.unrefreshed.due() {
+	if c.notices.unrefreshed.due() {
 		c.log.Warn("refresh failed, the value stays until it expires", "error", err)
 	}
 	now := c.l2.Now()

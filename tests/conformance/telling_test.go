@@ -52,24 +52,14 @@ var telling = []claim{
 	{"F24", "a write whose answer is lost is told all the same, at once and again later", func(w *world) {
 		w.allow("&cocache:inv:n")
 		a, told := w.instance(mayPublishOnly, func(o *options) { o.commandTimeout = 300 * time.Millisecond }), w.listen()
-		a.connect()
-		a.wire.Mute(wire.Commands, true)
-		writing := w.later(func() error { return a.Put(ctx, "k", []byte("v"), cache.PutOptions{}) })
-		w.until("the put is done", func() bool { return w.holds("k") == "Vv" })
-		a.wire.Mute(wire.Commands, false)
-		w.wantFailed(writing.wait(), true)
+		a.putUnanswered("k", "v")
 		w.until("everybody is told twice", func() bool { return strings.Join(told.keys(), " ") == "k k" })
 	}, realRedis},
 
 	{"E10", "after a write of unknown outcome own messages count in that mode too: the second comes when the write can no longer begin", func(w *world) {
 		w.allow("&cocache:inv:n")
 		a := w.instance(mayPublishOnly, func(o *options) { o.commandTimeout = 300 * time.Millisecond })
-		a.connect()
-		a.wire.Mute(wire.Commands, true)
-		writing := w.later(func() error { return a.Put(ctx, "k", []byte("v"), cache.PutOptions{}) })
-		w.until("the put is done", func() bool { return w.holds("k") == "Vv" })
-		a.wire.Mute(wire.Commands, false)
-		w.wantFailed(writing.wait(), true)
+		a.putUnanswered("k", "v")
 		a.want("k", "v")
 		w.until("the second message drops the copy", func() bool { return a.get("k").Source != cache.FromL2 })
 	}, realRedis},
@@ -117,6 +107,17 @@ var telling = []claim{
 
 // mayPublishOnly makes an instance a user of its own.
 func mayPublishOnly(o *options) { o.username = "teller" }
+
+// putUnanswered makes a put that is done but whose answer is lost.
+func (i *instance) putUnanswered(key, value string) {
+	i.w.Helper()
+	i.connect()
+	i.wire.Mute(wire.Commands, true)
+	writing := i.w.later(func() error { return i.Put(ctx, key, []byte(value), cache.PutOptions{}) })
+	i.w.until("the put is done", func() bool { return i.w.holds(key) == "V"+value })
+	i.wire.Mute(wire.Commands, false)
+	i.w.wantFailed(writing.wait(), true)
+}
 
 // allow makes that user, or changes on which channels it may publish.
 func (w *world) allow(channels string) {
