@@ -21,11 +21,13 @@ var node = entry.NodeID{1}
 // talk is a sender and a receiver whose wire loses what the test says.
 type talk struct {
 	*testing.T
-	sender   Sender
+	sender   *Sender
 	receiver *Receiver
 }
 
-func newTalk(t *testing.T) *talk { return &talk{T: t, receiver: NewReceiver(heartbeat, start)} }
+func newTalk(t *testing.T) *talk {
+	return &talk{t, NewSender(after(-10)), NewReceiver(heartbeat, start)}
+}
 
 // frame sends the next frame; it is heard unless lost.
 func (w *talk) frame(at float64, lost bool) {
@@ -38,15 +40,22 @@ func (w *talk) frame(at float64, lost bool) {
 
 // announce sends what there is to announce.
 func (w *talk) announce(at float64, lost bool) (moved bool) {
-	number, a, moved, fits := w.sender.Announcement()
+	number, a, moved, fits := w.sender.Announcement(after(at))
 	if !fits {
 		w.Fatal("does not fit")
 	}
-	w.sender.Announced(number)
+	w.sender.Announced(number, after(at))
 	if moved && !lost {
 		w.receiver.Hear(frame.Frame{Sender: node, Number: number, Announcement: &a}, after(at))
 	}
 	return moved
+}
+
+// idle lets heartbeats pass at which the receiver hears nothing.
+func (w *talk) idle(from, to float64) {
+	for at := from; at <= to; at++ {
+		w.announce(at, true)
+	}
 }
 
 func (w *talk) want(at float64, complete bool) {
@@ -58,6 +67,7 @@ func (w *talk) want(at float64, complete bool) {
 
 func TestALostFrameIsMissedAHeartbeatAfterItsAnnouncement(t *testing.T) {
 	w := newTalk(t)
+	w.idle(0, 10)
 	w.frame(10, false)
 	w.frame(10, true)
 	w.announce(11, false)
@@ -72,7 +82,7 @@ func TestALostFrameIsMissedAHeartbeatAfterItsAnnouncement(t *testing.T) {
 func TestSteadyTraffic(t *testing.T) {
 	for _, lost := range []int{-1, 0, 7, 19} {
 		w := newTalk(t)
-		w.announce(0, false)
+		w.idle(0, 9.5)
 		missed := false
 		for i := range 20 {
 			at := 10 + float64(i)
@@ -95,9 +105,7 @@ func TestFirstFrameOfAnIdleSenderLost(t *testing.T) {
 	for range 100 {
 		w.frame(-5, true) // before the account
 	}
-	for i := range 3 {
-		w.announce(-4+float64(i), true)
-	}
+	w.idle(-4.5, 19.5)
 	w.frame(20, true)
 	w.announce(20.5, true) // and so is the first announcement
 	w.announce(21.5, false)
@@ -118,6 +126,23 @@ func TestWhatCameBeforeTheAccountIsNotAskedFor(t *testing.T) {
 	w.frame(1, false)
 	w.announce(1.5, false)
 	w.want(2.5, true)
+}
+
+// A sender whose heartbeat is much longer than the receiver's is asked for what came
+// since the account began, and for nothing that came before, however long both go on.
+func TestDifferentHeartbeats(t *testing.T) {
+	w := newTalk(t)
+	w.frame(-3, true)
+	w.announce(0, true)
+	w.frame(7, false)
+	w.announce(8, false)
+	w.want(9, true)
+	w.frame(15, false)
+	w.announce(16, false)
+	w.want(17, true)
+	w.frame(20, true)
+	w.announce(24, false)
+	w.want(25, false)
 }
 
 // A frame that was not published need not be heard, one whose outcome is open is
@@ -157,27 +182,27 @@ func TestAnnouncementsEnd(t *testing.T) {
 }
 
 func TestTooManyFailures(t *testing.T) {
-	var s Sender
+	s := NewSender(start)
 	for range frame.MaxSpans + 1 {
 		s.Told(s.Next(), false)
 		s.Told(s.Next(), true)
 	}
-	number, _, _, fits := s.Announcement()
+	number, _, _, fits := s.Announcement(start)
 	if fits {
 		t.Fatal("65 spans fit")
 	}
 	s.Forgiven(number)
-	if _, a, _, fits := s.Announcement(); !fits || len(a.Unpublished) != 0 {
+	if _, a, _, fits := s.Announcement(start); !fits || len(a.Unpublished) != 0 {
 		t.Errorf("after the reset: %d spans", len(a.Unpublished))
 	}
 	failed := s.Next()
 	s.Told(failed, false)
 	for i := range memory + 2 { // and failures are not spoken of for ever
-		n, a, _, _ := s.Announcement()
+		n, a, _, _ := s.Announcement(start)
 		if spoken := spans(a.Unpublished).has(failed); spoken != (i <= memory) {
 			t.Errorf("after %d announcements it speaks of the failure: %v", i, spoken)
 		}
-		s.Announced(n)
+		s.Announced(n, start)
 	}
 }
 
@@ -199,7 +224,7 @@ func TestSilence(t *testing.T) {
 		if got := r.Silenced(after(4)); got != c.want {
 			t.Errorf("%s: silenced %v", c.name, got)
 		}
-		r.Complete(after(6))
+		r.Complete(after(1).Add(silence + 1))
 		if len(r.senders) != 0 {
 			t.Errorf("%s: not forgotten", c.name)
 		}

@@ -7,11 +7,13 @@ import (
 	"github.com/cocache/cocache/runtime/frame"
 )
 
-// Bounds of what a Receiver remembers, in heartbeats.
-const (
-	trial   = 3 // after a start, before announcements prove everything
-	silence = 4 // of a sender, until it is forgotten
-)
+// trial is for how many heartbeats after a start announcements do not prove
+// everything yet: the two of a sender's window and one for what is on its way.
+const trial = 3
+
+// silence is how long a sender may be silent before it is forgotten: longer than
+// any window, or what was heard of it would count as lost.
+const silence = 10 * time.Minute
 
 // Bounds of what one channel may make a Receiver remember.
 const (
@@ -31,10 +33,11 @@ type Receiver struct {
 
 // sender is one node as heard.
 type sender struct {
-	known  bool   // has announced itself
-	steady bool   // and does so at every heartbeat
-	base   uint64 // no number up to here is asked for any more
-	heard  spans  // numbers after base
+	known  bool          // has announced itself
+	steady bool          // and does so at every heartbeat
+	window time.Duration // of its announcements
+	base   uint64        // no number up to here is asked for any more
+	heard  spans         // numbers after base
 	last   time.Time
 }
 
@@ -87,24 +90,24 @@ func (r *Receiver) Hear(f frame.Frame, now time.Time) {
 
 // announced: of a sender heard of for the first time, the receiver must have what
 // was numbered after its account began, and cannot know which that is while the
-// account is young.
+// account is younger than the sender's window.
 func (r *Receiver) announced(s *sender, f frame.Frame, now time.Time) {
 	if !s.known {
 		s.known, s.base = true, f.Number
-		if !r.OnTrial(now) {
+		if now.Sub(r.began) >= f.Announcement.Window+r.heartbeat {
 			s.base = f.Announcement.Since
 		}
 		s.heard.forget(s.base)
 	}
 	r.due = append(r.due, audit{now.Add(r.heartbeat), s, f.Number, f.Announcement.Unpublished})
-	s.steady = f.Announcement.Steady && !f.Announcement.Goodbye
+	s.steady, s.window = f.Announcement.Steady && !f.Announcement.Goodbye, f.Announcement.Window
 }
 
 // Silenced reports whether a sender that announced itself at every heartbeat has
 // missed two without a goodbye: what else it says may not come either.
 func (r *Receiver) Silenced(now time.Time) bool {
 	for _, s := range r.senders {
-		if s.steady && now.Sub(s.last) > 2*r.heartbeat+r.heartbeat/2 {
+		if s.steady && now.Sub(s.last) > max(2*r.heartbeat, s.window)+r.heartbeat/2 {
 			return true
 		}
 	}
@@ -122,7 +125,7 @@ func (r *Receiver) Complete(now time.Time) bool {
 	}
 	r.due = append(r.due[:0], r.due[done:]...)
 	for id, s := range r.senders {
-		if now.Sub(s.last) > silence*r.heartbeat {
+		if now.Sub(s.last) > silence {
 			delete(r.senders, id)
 		}
 	}

@@ -17,18 +17,32 @@ import (
 	"github.com/cocache/cocache/runtime/frame"
 )
 
-// memory is for how many announcements a number is spoken of after it was
-// given out.
+// memory is for how many heartbeats a number is spoken of after it was given out.
 const memory = 3
 
 // Sender numbers the frames of one node in one namespace. It is safe for
-// concurrent use; the zero Sender is ready.
+// concurrent use.
 type Sender struct {
 	mu      sync.Mutex
-	last    uint64         // guarded by mu; the last number given out
-	flying  spans          // guarded by mu; given out, outcome not known yet
-	failed  spans          // guarded by mu; not known to have been published
-	history [memory]uint64 // guarded by mu; what the latest announcements named, newest first
+	last    uint64       // guarded by mu; the last number given out
+	flying  spans        // guarded by mu; given out, outcome not known yet
+	failed  spans        // guarded by mu; not known to have been published
+	history [memory]mark // guarded by mu; the latest heartbeats, newest first
+}
+
+// mark is what had been announced at a heartbeat.
+type mark struct {
+	number uint64
+	at     time.Time
+}
+
+// NewSender makes a Sender that begins now.
+func NewSender(now time.Time) *Sender {
+	s := &Sender{}
+	for i := range s.history {
+		s.history[i].at = now
+	}
+	return s
 }
 
 // Next gives out the next number. Its outcome must be told.
@@ -54,25 +68,28 @@ func (s *Sender) Told(number uint64, published bool) {
 // outcome is known, and the announcement. moved is false when all that was said
 // often enough. It cannot be said in one frame when fits is false: too many
 // publications failed, here and there.
-func (s *Sender) Announcement() (number uint64, a frame.Announcement, moved, fits bool) {
+func (s *Sender) Announcement(now time.Time) (number uint64, a frame.Announcement, moved, fits bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	number = s.last
 	if len(s.flying) > 0 {
 		number = s.flying[0].From - 1
 	}
-	a = frame.Announcement{Since: min(s.history[1], number), Unpublished: s.failed.upTo(number)}
-	moved = s.last != s.history[memory-1]
+	since := s.history[1]
+	a = frame.Announcement{Since: min(since.number, number), Unpublished: s.failed.upTo(number),
+		Window: min(now.Sub(since.at).Truncate(time.Millisecond)+time.Millisecond, frame.MaxWindow)}
+	moved = s.last != s.history[memory-1].number
 	return number, a, moved, len(a.Unpublished) <= frame.MaxSpans
 }
 
-// Announced says that the announcement of that number went out.
-func (s *Sender) Announced(number uint64) {
+// Announced says that a heartbeat passed at which the announcement of that number
+// went out, or was not needed.
+func (s *Sender) Announced(number uint64, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.failed.forget(s.history[memory-1]) // said often enough
+	s.failed.forget(s.history[memory-1].number) // said often enough
 	copy(s.history[1:], s.history[:])
-	s.history[0] = number
+	s.history[0] = mark{number, now}
 }
 
 // Forgiven says that every receiver was told to reset instead: none has to have

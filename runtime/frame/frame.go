@@ -10,6 +10,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
+	"time"
 
 	"github.com/cocache/cocache/runtime/entry"
 )
@@ -19,6 +21,9 @@ const MaxKeys = 512
 
 // MaxSpans is how many spans one announcement carries at most.
 const MaxSpans = 64
+
+// MaxWindow is the longest Window of an announcement.
+const MaxWindow = math.MaxUint32 * time.Millisecond
 
 // Version of the format. Version 2 means that anything may have changed; a
 // receiver treats every frame that it cannot read as just that.
@@ -32,11 +37,11 @@ const (
 	kindAnnouncement = 1
 )
 
-// Sizes: version, kind, sender, number, count; of an announcement flags and
-// since, then its spans.
+// Sizes: version, kind, sender, number, count; of an announcement flags, since and
+// window, then its spans.
 const (
 	headerSize       = 1 + 1 + 16 + 8 + 2
-	announcementSize = headerSize + 1 + 8
+	announcementSize = headerSize + 1 + 8 + 4
 	spanSize         = 8 + 8
 )
 
@@ -62,9 +67,10 @@ type Frame struct {
 // Announcement tells receivers which frames they must have received: every one
 // up to Frame.Number that is in no span of Unpublished.
 type Announcement struct {
-	// Since is the last number as of two announcements ago, which those who never
-	// heard of the sender need not have received.
-	Since uint64
+	// Since is the last number as of Window ago: those who never heard of the sender,
+	// but have listened for longer, must have received what came after it.
+	Since  uint64
+	Window time.Duration // whole milliseconds, at most MaxWindow
 	// Unpublished are numbers not known to have been published, at most MaxSpans,
 	// ascending, with gaps between.
 	Unpublished []Span
@@ -108,6 +114,7 @@ func appendAnnouncement(b []byte, f Frame) []byte {
 	}
 	b = append(b, flags)
 	b = binary.BigEndian.AppendUint64(b, a.Since)
+	b = binary.BigEndian.AppendUint32(b, uint32(a.Window.Milliseconds()))
 	for _, s := range a.Unpublished {
 		b = binary.BigEndian.AppendUint64(b, s.From)
 		b = binary.BigEndian.AppendUint64(b, s.To)
@@ -179,7 +186,8 @@ func decodeAnnouncement(message string, count int, last uint64) (*Announcement, 
 	}
 	flags := message[headerSize]
 	a := &Announcement{Steady: flags&flagSteady != 0, Goodbye: flags&flagGoodbye != 0,
-		Since: number(message[headerSize+1 : announcementSize])}
+		Since:  number(message[headerSize+1 : headerSize+9]),
+		Window: time.Duration(number(message[headerSize+9:announcementSize])) * time.Millisecond}
 	if flags&^(flagSteady|flagGoodbye) != 0 || a.Since > last {
 		return nil, bad("flags %x, since %d of %d", flags, a.Since, last)
 	}

@@ -8,6 +8,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/cocache/cocache/runtime/entry"
 )
@@ -29,10 +30,10 @@ var golden = []struct {
 		"01" + "00" + "6e6f64652d69642d31362d6279746573" + "ffffffffffffffff" + "0003" +
 			"00000003" + "610062" + "00000001" + "ff" + "00000002" + "7b7d"},
 	{"an announcement of nothing", Frame{Sender: sender, Announcement: &Announcement{}},
-		"01" + "01" + "6e6f64652d69642d31362d6279746573" + "0000000000000000" + "0000" + "00" + "0000000000000000"},
+		"01" + "01" + "6e6f64652d69642d31362d6279746573" + "0000000000000000" + "0000" + "00" + "0000000000000000" + "00000000"},
 	{"an announcement", Frame{Sender: sender, Number: 300, Announcement: &Announcement{
-		Since: 256, Unpublished: []Span{{1, 1}, {3, 300}}, Steady: true, Goodbye: true}},
-		"01" + "01" + "6e6f64652d69642d31362d6279746573" + "000000000000012c" + "0002" + "03" + "0000000000000100" +
+		Since: 256, Window: 10001 * time.Millisecond, Unpublished: []Span{{1, 1}, {3, 300}}, Steady: true, Goodbye: true}},
+		"01" + "01" + "6e6f64652d69642d31362d6279746573" + "000000000000012c" + "0002" + "03" + "0000000000000100" + "00002711" +
 			"0000000000000001" + "0000000000000001" + "0000000000000003" + "000000000000012c"},
 }
 

@@ -44,7 +44,7 @@ func (n *Namespace) Leave(ctx context.Context) {
 	if !n.client.announcer.remove(n) {
 		return
 	}
-	number, a, _, fits := n.sender.Announcement()
+	number, a, _, fits := n.sender.Announcement(time.Now())
 	if a.Goodbye = true; !fits {
 		a.Unpublished = nil // they reset for it, and forget this node all the same
 	}
@@ -106,12 +106,14 @@ const announcementsPerTrip = 512
 // announceAll says what every namespace has to say; the first says something at
 // every heartbeat. What could not be sent is said at the next.
 func (c *Client) announceAll(ctx context.Context) {
+	now := time.Now()
 	var said []announcement
 	var messages []publication
 	for i, n := range c.announcer.all() {
-		number, a, moved, fits := n.sender.Announcement()
+		number, a, moved, fits := n.sender.Announcement(now)
 		steady := i == 0
 		if !moved && !steady {
+			n.sender.Announced(number, now)
 			continue
 		}
 		message := frame.AppendReset(nil, n.node, number)
@@ -139,7 +141,7 @@ func (c *Client) announced(a announcement, sent time.Time, err error) {
 	case a.resets:
 		a.sender.Forgiven(a.number)
 	default:
-		a.sender.Announced(a.number)
+		a.sender.Announced(a.number, sent)
 	}
 	if a.steady {
 		c.announcer.pulse.Store(&audit.Pulse{Channel: a.channel, Node: a.node, At: sent})

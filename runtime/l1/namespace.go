@@ -22,7 +22,7 @@ type Namespace struct {
 	tokens  *entry.Tokens
 	prefix  string // of every key
 	channel string
-	sender  audit.Sender // of its frames
+	sender  *audit.Sender // of its frames
 }
 
 // Namespace opens a namespace. The empty tag in its keys makes Redis Cluster
@@ -34,6 +34,7 @@ func (c *Client) Namespace(name string, node entry.NodeID) *Namespace {
 		tokens:  entry.NewTokens(node),
 		prefix:  c.opts.KeyPrefix + "{}" + name + ":",
 		channel: c.opts.KeyPrefix + "inv:" + name,
+		sender:  audit.NewSender(time.Now()),
 	}
 }
 
