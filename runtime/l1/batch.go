@@ -90,7 +90,8 @@ func (n *Namespace) PutAll(ctx context.Context, puts []KeyFill) []error {
 		if len(writes) == putsPerTrip || bytes+len(tail) > bytesPerTrip {
 			flush()
 		}
-		writes = append(writes, telling{putScript, []string{p.Key}, []string{string(p.Fill.State), ttl(p.Fill.TTL), tail}})
+		writes = append(writes, telling{script: putScript, names: []string{p.Key},
+			args: []string{string(p.Fill.State), ttl(p.Fill.TTL), tail}})
 		at, bytes = append(at, i), bytes+len(tail)
 	}
 	flush()

@@ -223,8 +223,8 @@ func (n *Namespace) Invalidate(ctx context.Context, keys []string, staleTTL time
 	}
 	var writes []telling
 	for start := 0; start < len(keys); start += size {
-		writes = append(writes, telling{invalidateScript, keys[start:min(start+size, len(keys))],
-			[]string{milliseconds(staleTTL)}})
+		writes = append(writes, telling{script: invalidateScript, names: keys[start:min(start+size, len(keys))],
+			args: []string{milliseconds(staleTTL)}})
 	}
 	for i, err := range n.write(ctx, writes...) {
 		for range writes[i].names {

@@ -13,8 +13,10 @@ import (
 // frame of its keys, and its arguments behind the frame.
 type telling struct {
 	*script
-	names []string
-	args  []string
+	names  []string
+	args   []string
+	number uint64 // of the frame
+	frame  string
 }
 
 // write runs writes in one round trip, and tells of each in the same step, or
@@ -22,81 +24,83 @@ type telling struct {
 func (n *Namespace) write(ctx context.Context, writes ...telling) []error {
 	conn := n.client.conn.Load()
 	after := conn != nil && !conn.tells
-	channel := n.channel
-	if after {
-		channel = ""
-	}
-	calls, numbers, frames := make([]call, len(writes)), make([]uint64, len(writes)), make([]string, len(writes))
-	for i, w := range writes {
-		numbers[i] = n.sender.Next()
-		frames[i] = string(frame.Append(nil, frame.Frame{Sender: n.node, Number: numbers[i], Keys: w.names}))
-		message := frames[i]
+	calls := make([]call, len(writes))
+	for i := range writes {
+		w := &writes[i]
+		w.number = n.sender.Next()
+		w.frame = string(frame.Append(nil, frame.Frame{Sender: n.node, Number: w.number, Keys: w.names}))
+		channel, message := n.channel, w.frame
 		if after {
-			message = ""
+			channel, message = "", ""
 		}
 		calls[i] = call{w.script, n.keys(w.names...), append([]string{channel, message}, w.args...)}
 	}
 	_, errs := n.client.do(ctx, calls...)
 	if after {
-		return n.tellAfter(ctx, writes, frames, numbers, errs)
+		n.tellAfter(context.WithoutCancel(ctx), writes, errs)
+		return errs
 	}
 	for i, err := range errs {
-		n.sender.Told(numbers[i], err == nil)
+		n.sender.Told(writes[i].number, err == nil)
 	}
 	return errs
 }
 
 // tellAfter publishes what scripts could not: after each write that was sent,
-// because one that failed may have taken effect in part, or may yet.
-func (n *Namespace) tellAfter(ctx context.Context, writes []telling, frames []string, numbers []uint64, errs []error) []error {
+// because one that failed may have taken effect in part, or may yet. A write that
+// nobody could be told of has failed.
+func (n *Namespace) tellAfter(ctx context.Context, writes []telling, errs []error) {
 	var messages []string
 	var at []int
 	for i, err := range errs {
 		switch {
 		case outcomeUnknown(err):
-			n.tellTwice(frames[i], numbers[i])
+			n.tellTwice(writes[i])
 		case sent(err):
-			messages, at = append(messages, frames[i]), append(at, i)
+			messages, at = append(messages, writes[i].frame), append(at, i)
 		default:
-			n.sender.Told(numbers[i], false)
+			n.sender.Told(writes[i].number, false)
 		}
 	}
 	for j, err := range n.client.publish(ctx, n.channel, messages...) {
 		i := at[j]
-		n.sender.Told(numbers[i], err == nil)
-		if errs[i] == nil && err != nil {
+		if err == nil {
+			n.sender.Told(writes[i].number, true)
+			continue
+		}
+		n.tellTwice(writes[i])
+		if errs[i] == nil {
 			errs[i] = &Error{Op: writes[i].verb, OutcomeUnknown: true, Err: fmt.Errorf("done, but nobody was told: %w", err)}
 		}
 	}
-	return errs
 }
 
-// Bounds of the tries to tell of a write whose outcome is unknown.
+// Bounds of the tries to tell of a write.
 const (
 	tellAttempts = 8
 	tellFirst    = 100 * time.Millisecond
 	tellLast     = 10 * time.Second
 )
 
-// tellTwice publishes the frame of a write whose outcome is unknown at once, and
+// tellTwice publishes the frame of a write that nobody may know of at once, and
 // again when the write can no longer begin, until that succeeds.
-func (n *Namespace) tellTwice(frame string, number uint64) {
+func (n *Namespace) tellTwice(w telling) {
 	if !n.client.background(func(ctx context.Context) {
-		n.sender.Told(number, n.client.publish(ctx, n.channel, frame)[0] == nil)
+		n.sender.Told(w.number, n.client.publish(ctx, n.channel, w.frame)[0] == nil)
 		pause := n.client.opts.CommandTimeout
 		for attempt := 1; wait(ctx, pause); attempt++ {
-			err := n.client.publish(ctx, n.channel, frame)[0]
+			err := n.client.publish(ctx, n.channel, w.frame)[0]
 			if err == nil {
 				return
 			}
 			if attempt == tellAttempts {
-				n.client.opts.Logger.Error("a write whose outcome is unknown could not be told", "attempts", attempt, "error", err)
+				n.client.opts.Logger.Error("other instances could not be told of a write", "attempts", attempt, "error", err)
 				return
 			}
 			pause = min(tellFirst<<(attempt-1), tellLast)
 		}
 	}) {
-		n.sender.Told(number, false)
+		n.sender.Told(w.number, false)
 	}
 }
 
