@@ -20,8 +20,8 @@ type silentFeed struct{}
 func (silentFeed) Add(context.Context, string, entry.NodeID, channel.Handler) error {
 	return errors.New("silent")
 }
-func (silentFeed) Remove(context.Context, string) {}
-func (silentFeed) Reliance(string) time.Duration  { return 5 * time.Second }
+func (silentFeed) Remove(string, entry.NodeID)   {}
+func (silentFeed) Reliance(string) time.Duration { return 5 * time.Second }
 
 func bulk(o *cache.Options) { o.Loader = bulkSource{o.Loader.(*source)} }
 

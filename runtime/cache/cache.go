@@ -11,6 +11,7 @@ package cache
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"sync"
@@ -47,7 +48,7 @@ type L1 interface {
 // Feed brings the invalidations of other instances; *channel.Subscriber is one.
 type Feed interface {
 	Add(ctx context.Context, channel string, node entry.NodeID, h channel.Handler) error
-	Remove(ctx context.Context, channel string)
+	Remove(channel string, node entry.NodeID)
 	// Reliance bounds the life of copies made now: messages may be missing.
 	Reliance(channel string) time.Duration
 }
@@ -133,7 +134,9 @@ func New(ctx context.Context, o Options) (*Cache, error) {
 }
 
 func (c *Cache) open(ctx context.Context) error {
-	if err := c.feed.Add(ctx, c.l1.Channel(), c.node, handler{c}); err != nil {
+	if err := c.feed.Add(ctx, c.l1.Channel(), c.node, handler{c}); errors.Is(err, channel.ErrTaken) {
+		return err
+	} else if err != nil {
 		c.log.Warn("invalidations do not arrive yet", "error", err)
 	}
 	if err := c.l1.Join(ctx); err != nil {
@@ -168,7 +171,7 @@ func (c *Cache) Close(ctx context.Context) error {
 	}
 	c.kill()
 	c.l1.Leave(context.WithoutCancel(ctx))
-	c.feed.Remove(context.WithoutCancel(ctx), c.l1.Channel())
+	c.feed.Remove(c.l1.Channel(), c.node)
 	c.l2.Close()
 	return err
 }

@@ -11,6 +11,7 @@ package channel
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -22,6 +23,9 @@ import (
 	"github.com/cocache/cocache/runtime/frame"
 	"github.com/redis/rueidis"
 )
+
+// ErrTaken: somebody in this process listens to the channel already.
+var ErrTaken = errors.New("this process listens to it already")
 
 // Cause says why a namespace is reset.
 type Cause string
@@ -64,7 +68,7 @@ type Options struct {
 type Subscriber struct {
 	source  Source
 	opts    Options
-	changes chan change
+	changed chan struct{} // holds one when channels came or went
 	audits  chan struct{} // holds one when there is something to audit
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
@@ -98,7 +102,7 @@ func Open(source Source, opts Options) *Subscriber {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	s := &Subscriber{source: source, opts: opts, stop: stop,
-		changes:  make(chan change),
+		changed:  make(chan struct{}, 1),
 		audits:   make(chan struct{}, 1),
 		channels: map[string]*subscription{}}
 	s.stopped.Go(func() { s.run(ctx) })
@@ -120,14 +124,14 @@ func (s *Subscriber) Add(ctx context.Context, channel string, node entry.NodeID,
 	s.mu.Lock()
 	if _, taken := s.channels[channel]; taken {
 		s.mu.Unlock()
-		return fmt.Errorf("subscribe %s: there already", channel)
+		return fmt.Errorf("subscribe %s: %w", channel, ErrTaken)
 	}
 	s.channels[channel] = sub
 	s.mu.Unlock()
+	signal(s.changed)
 
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
 	defer cancel()
-	s.tell(ctx, change{channel, true})
 	select {
 	case <-sub.confirmed:
 		return nil
@@ -136,15 +140,15 @@ func (s *Subscriber) Add(ctx context.Context, channel string, node entry.NodeID,
 	}
 }
 
-// Remove ends a subscription; its handler is not called again once Remove has
+// Remove ends node's subscription; its handler is not called again once Remove has
 // returned and the call under way is over.
-func (s *Subscriber) Remove(ctx context.Context, channel string) {
+func (s *Subscriber) Remove(channel string, node entry.NodeID) {
 	s.mu.Lock()
-	delete(s.channels, channel)
+	if sub := s.channels[channel]; sub != nil && sub.node == node {
+		delete(s.channels, channel)
+	}
 	s.mu.Unlock()
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Timeout)
-	defer cancel()
-	s.tell(ctx, change{channel, false})
+	signal(s.changed)
 }
 
 // Reliance is for how long a copy made now may live as far as the channel goes: one
@@ -175,17 +179,10 @@ func (s *Subscriber) Up() bool {
 	return true
 }
 
-// change is a channel to take up or give up.
-type change struct {
-	channel   string
-	subscribe bool
-}
-
-// tell hands a change to the connection, if there is one; a new connection
-// subscribes to all channels anyway.
-func (s *Subscriber) tell(ctx context.Context, c change) {
+// signal leaves word on a channel that holds one.
+func signal(c chan struct{}) {
 	select {
-	case s.changes <- c:
-	case <-ctx.Done():
+	case c <- struct{}{}:
+	default: // one is enough
 	}
 }

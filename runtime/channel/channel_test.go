@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/cocache/cocache/runtime/entry"
 	"github.com/cocache/cocache/runtime/l1"
 	"github.com/cocache/cocache/tests/redistest"
 	"github.com/cocache/cocache/tests/wire"
@@ -98,7 +99,7 @@ func TestAnotherChannelResetsNone(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		w.quiet(first)
-		w.feed.Remove(ctx, "3")
+		w.feed.Remove("3", node)
 		time.Sleep(time.Minute)
 		w.quiet(first)
 	})
@@ -217,7 +218,7 @@ func TestRemoveEndsTheMessages(t *testing.T) {
 		gone, stays := w.add("gone"), w.add("stays")
 		w.want(gone, confirmed...)
 		w.want(stays, confirmed...)
-		w.feed.Remove(ctx, "gone")
+		w.feed.Remove("gone", node)
 		w.publish("gone", keys("k"))
 		w.publish("gone", "bad")
 		w.publish("stays", keys("k"))
@@ -236,7 +237,7 @@ func TestRemoveEndsTheMessages(t *testing.T) {
 		w.publish("gone", keys("k"))
 		w.want(again, "changed k")
 		w.quiet(gone)
-		w.feed.Remove(ctx, "never there")
+		w.feed.Remove("never there", node)
 	})
 }
 
@@ -252,17 +253,63 @@ func TestAChannelHasOneHandler(t *testing.T) {
 	})
 }
 
-// TestARemoveThatCrossesAnAddIsNoticed: its unsubscription comes after the new
-// handler was confirmed.
-func TestARemoveThatCrossesAnAddIsNoticed(t *testing.T) {
+// TestARemoveAndAnAddAtOnce: the new handler is confirmed, and the old one told
+// nothing more.
+func TestARemoveAndAnAddAtOnce(t *testing.T) {
+	bubble(t, Options{}, func(w *world) {
+		old := w.add("c")
+		w.want(old, confirmed...)
+		for range 20 {
+			w.feed.Remove("c", node)
+			r := w.add("c")
+			w.want(r, confirmed...)
+			w.publish("c", keys("k"))
+			w.want(r, "changed k")
+			w.quiet(old)
+			old = r
+		}
+	})
+}
+
+// TestRemoveIsForItsOwnNode: who could not add a channel cannot remove it.
+func TestRemoveIsForItsOwnNode(t *testing.T) {
 	bubble(t, Options{}, func(w *world) {
 		r := w.add("c")
 		w.want(r, confirmed...)
-		w.feed.tell(ctx, change{"c", false})
-		time.Sleep(6 * time.Second)
-		w.want(r, slices.Concat(lost, confirmed)...)
+		other := entry.NewNodeID()
+		if err := w.feed.Add(ctx, "c", other, &recorder{}); !errors.Is(err, ErrTaken) {
+			t.Errorf("added twice: %v", err)
+		}
+		w.feed.Remove("c", other)
+		time.Sleep(time.Minute)
 		w.publish("c", keys("k"))
 		w.want(r, "changed k")
+	})
+}
+
+// TestManyAtOnce: however many channels come at once over a slow wire, and whether or
+// not those who brought them still wait, all are subscribed.
+func TestManyAtOnce(t *testing.T) {
+	bubble(t, Options{}, func(w *world) {
+		w.wire.Slow(wire.All, 5*time.Millisecond)
+		var adding sync.WaitGroup
+		recorders := make([]*recorder, 400)
+		for i := range recorders {
+			recorders[i] = &recorder{}
+			adding.Go(func() {
+				waits, cancel := context.WithTimeout(ctx, time.Duration(i)*10*time.Microsecond)
+				defer cancel()
+				w.feed.Add(waits, fmt.Sprint(i), node, recorders[i]) // some are given up
+			})
+		}
+		adding.Wait()
+		time.Sleep(time.Second)
+		if !w.feed.Up() {
+			t.Error("not all are up")
+		}
+		for _, r := range recorders {
+			w.want(r, confirmed...)
+		}
 	})
 }
 
@@ -326,7 +373,7 @@ func TestOverRealServers(t *testing.T) {
 				w.want(a, slices.Concat(lost, confirmed)...)
 				w.want(b, slices.Concat(lost, confirmed)...)
 			}
-			w.feed.Remove(ctx, "b")
+			w.feed.Remove("b", node)
 			w.publish("b", keys("x"))
 			w.publish("{}a", keys("k"))
 			w.want(a, "changed k")

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"slices"
 	"time"
 
 	"github.com/cocache/cocache/runtime/audit"
@@ -64,8 +63,8 @@ func (s *Subscriber) follow(ctx context.Context, conn rueidis.DedicatedClient) e
 			}
 		},
 	})
-	l := &link{conn: conn, timeout: s.opts.Timeout, asked: map[string]bool{}}
-	if err := l.subscribe(ctx, s.names()...); err != nil {
+	l := &link{conn: conn, timeout: s.opts.Timeout, asked: map[string]*subscription{}}
+	if err := l.follow(ctx, s.wanted()); err != nil {
 		return err
 	}
 	heartbeat := time.NewTicker(s.opts.Heartbeat)
@@ -88,8 +87,8 @@ func (s *Subscriber) follow(ctx context.Context, conn rueidis.DedicatedClient) e
 			if audit = nil; s.auditAll() {
 				audit = time.After(s.opts.Heartbeat / auditsPerHeartbeat)
 			}
-		case c := <-s.changes:
-			err = l.apply(ctx, c)
+		case <-s.changed:
+			err = l.follow(ctx, s.wanted())
 		}
 		if err != nil {
 			return err
@@ -97,10 +96,11 @@ func (s *Subscriber) follow(ctx context.Context, conn rueidis.DedicatedClient) e
 	}
 }
 
-func (s *Subscriber) names() []string {
+// wanted are the subscriptions as they should be.
+func (s *Subscriber) wanted() map[string]*subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return slices.Collect(maps.Keys(s.channels))
+	return maps.Clone(s.channels)
 }
 
 // link is one connection and what it was asked to subscribe to: once each,
@@ -108,27 +108,34 @@ func (s *Subscriber) names() []string {
 type link struct {
 	conn    rueidis.DedicatedClient
 	timeout time.Duration
-	asked   map[string]bool
+	asked   map[string]*subscription
 	pulse   *audit.Pulse // as of the last heartbeat; to be heard by the next
 }
 
-func (l *link) apply(ctx context.Context, c change) error {
-	if c.subscribe {
-		return l.subscribe(ctx, c.channel)
+// follow subscribes to what is wanted and was not asked for, and ends what is not
+// wanted any more.
+func (l *link) follow(ctx context.Context, wanted map[string]*subscription) error {
+	var come, gone []string
+	for channel, sub := range wanted {
+		if l.asked[channel] != sub {
+			come = append(come, channel)
+		}
 	}
-	delete(l.asked, c.channel)
-	return l.do(ctx, l.conn.B().Unsubscribe().Channel(c.channel).Build())
-}
-
-func (l *link) subscribe(ctx context.Context, channels ...string) error {
-	channels = slices.DeleteFunc(channels, func(channel string) bool { return l.asked[channel] })
-	if len(channels) == 0 {
-		return nil
+	for channel := range l.asked {
+		if wanted[channel] == nil {
+			gone = append(gone, channel)
+		}
 	}
-	for _, channel := range channels {
-		l.asked[channel] = true
+	l.asked = wanted
+	if len(come) > 0 {
+		if err := l.do(ctx, l.conn.B().Subscribe().Channel(come...).Build()); err != nil {
+			return err
+		}
 	}
-	return l.do(ctx, l.conn.B().Subscribe().Channel(channels...).Build())
+	if len(gone) > 0 {
+		return l.do(ctx, l.conn.B().Unsubscribe().Channel(gone...).Build())
+	}
+	return nil
 }
 
 func (l *link) do(ctx context.Context, command rueidis.Completed) error {
@@ -155,7 +162,7 @@ func (s *Subscriber) beat(ctx context.Context, l *link) error {
 	defer s.mu.Unlock()
 	for channel, sub := range s.channels {
 		switch {
-		case l.asked[channel] != sub.up: // or given up by a Remove that crossed an Add
+		case l.asked[channel] == sub && !sub.up:
 			return errUnconfirmed
 		case cluster && sub.audit.Silenced(now):
 			return errSilenced
@@ -296,8 +303,5 @@ func (s *Subscriber) hearLocked(sub *subscription, f frame.Frame) {
 	if f.Sender == sub.node {
 		sub.pulse = now
 	}
-	select {
-	case s.audits <- struct{}{}:
-	default: // one is enough
-	}
+	signal(s.audits)
 }
