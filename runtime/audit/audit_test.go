@@ -2,6 +2,7 @@ package audit
 
 import (
 	"math/rand/v2"
+	"strings"
 	"testing"
 	"time"
 
@@ -107,9 +108,10 @@ func TestFirstFrameOfAnIdleSenderLost(t *testing.T) {
 	}
 	w.idle(-4.5, 19.5)
 	w.frame(20, true)
-	w.announce(20.5, true) // and so is the first announcement
-	w.announce(21.5, false)
-	w.want(22.5, false)
+	w.announce(20.5, true) // and so are the first announcements
+	w.announce(21.5, true)
+	w.announce(22.5, false)
+	w.want(23.5, false)
 }
 
 // While the account is young it cannot tell what came before it: the receiver is
@@ -120,8 +122,8 @@ func TestWhatCameBeforeTheAccountIsNotAskedFor(t *testing.T) {
 	w.frame(-0.1, true)
 	w.announce(0.5, false)
 	w.want(1.5, true)
-	if !w.receiver.OnTrial(after(2.9)) || w.receiver.OnTrial(after(3)) {
-		t.Error("the trial is not three heartbeats")
+	if !w.receiver.OnTrial(after(3.9)) || w.receiver.OnTrial(after(4)) {
+		t.Error("the trial is not four heartbeats")
 	}
 	w.frame(1, false)
 	w.announce(1.5, false)
@@ -215,8 +217,12 @@ func TestSilence(t *testing.T) {
 		{"steady", frame.Announcement{Steady: true}, true},
 		{"now and then", frame.Announcement{}, false},
 		{"goodbye", frame.Announcement{Steady: true, Goodbye: true}, false},
+		{"steady, overtaken by its goodbye", frame.Announcement{Steady: true}, false},
 	} {
 		r := NewReceiver(heartbeat, start)
+		if strings.Contains(c.name, "overtaken") {
+			r.Hear(frame.Frame{Sender: node, Announcement: &frame.Announcement{Goodbye: true}}, after(1))
+		}
 		r.Hear(frame.Frame{Sender: node, Announcement: &c.a}, after(1))
 		if r.Silenced(after(3)) {
 			t.Errorf("%s: silenced after two heartbeats sharp", c.name)

@@ -8,8 +8,8 @@ import (
 )
 
 // trial is for how many heartbeats after a start announcements do not prove
-// everything yet: the two of a sender's window and one for what is on its way.
-const trial = 3
+// everything yet: those of a sender's window and one for what is on its way.
+const trial = memory + 1
 
 // silence is how long a sender may be silent before it is forgotten: longer than
 // any window, or what was heard of it would count as lost.
@@ -19,6 +19,7 @@ const silence = 10 * time.Minute
 const (
 	maxSenders = 10_000
 	maxSpans   = 4096
+	maxDue     = 100_000
 )
 
 // Receiver is what one node has heard on one channel. It is not safe for
@@ -35,6 +36,7 @@ type Receiver struct {
 type sender struct {
 	known  bool          // has announced itself
 	steady bool          // and does so at every heartbeat
+	gone   bool          // and has said goodbye
 	window time.Duration // of its announcements
 	base   uint64        // no number up to here is asked for any more
 	heard  spans         // numbers after base
@@ -70,6 +72,9 @@ func (r *Receiver) OnTrial(now time.Time) bool {
 
 // Hear takes a frame that came.
 func (r *Receiver) Hear(f frame.Frame, now time.Time) {
+	if r.full {
+		return // all that counts now is that Complete says so
+	}
 	s := r.senders[f.Sender]
 	if s == nil {
 		if s = (&sender{}); len(r.senders) >= maxSenders {
@@ -99,8 +104,10 @@ func (r *Receiver) announced(s *sender, f frame.Frame, now time.Time) {
 		}
 		s.heard.forget(s.base)
 	}
+	r.full = len(r.due) >= maxDue
 	r.due = append(r.due, audit{now.Add(r.heartbeat), s, f.Number, f.Announcement.Unpublished})
-	s.steady, s.window = f.Announcement.Steady && !f.Announcement.Goodbye, f.Announcement.Window
+	s.gone = s.gone || f.Announcement.Goodbye // what comes after a goodbye was overtaken by it
+	s.steady, s.window = f.Announcement.Steady && !s.gone, f.Announcement.Window
 }
 
 // Silenced reports whether a sender that announced itself at every heartbeat has

@@ -75,7 +75,7 @@ func (s *Sender) Announcement(now time.Time) (number uint64, a frame.Announcemen
 	if len(s.flying) > 0 {
 		number = s.flying[0].From - 1
 	}
-	since := s.history[1]
+	since := s.history[memory-1]
 	a = frame.Announcement{Since: min(since.number, number), Unpublished: s.failed.upTo(number),
 		Window: min(now.Sub(since.at).Truncate(time.Millisecond)+time.Millisecond, frame.MaxWindow)}
 	moved = s.last != s.history[memory-1].number

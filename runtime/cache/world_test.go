@@ -73,7 +73,7 @@ func (w *world) instance(change ...func(*cache.Options)) *instance {
 
 // trust lets pass the time in which the instances' copies live shorter because a
 // lost message could go unnoticed.
-func (w *world) trust() { time.Sleep(15 * time.Second) }
+func (w *world) trust() { time.Sleep(20 * time.Second) }
 
 // get reads and fails the test on an error.
 func (i *instance) get(t *testing.T, key string) cache.Lookup {

@@ -104,7 +104,7 @@ func TestRelianceGrows(t *testing.T) {
 	bubble(t, Options{}, func(w *world) {
 		w.add("c")
 		for _, step := range []struct{ after, want time.Duration }{
-			{0, 2 * heartbeat}, {3*heartbeat - time.Millisecond, 2 * heartbeat}, {3*heartbeat + time.Millisecond, 1<<63 - 1},
+			{0, 2 * heartbeat}, {4*heartbeat - time.Millisecond, 2 * heartbeat}, {4*heartbeat + time.Millisecond, 1<<63 - 1},
 		} {
 			time.Sleep(step.after)
 			if got := w.feed.Reliance("c"); got != step.want {

@@ -3,7 +3,6 @@ package l1
 import (
 	"context"
 	"slices"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,8 +15,8 @@ import (
 // so that those who hear it know what they should have heard.
 type announcer struct {
 	mu         sync.Mutex
-	namespaces []*Namespace // guarded by mu; by channel
-	refused    bool         // guarded by mu; the last announcements, by the server
+	namespaces []*Namespace // guarded by mu; the first is the steady one, until it leaves
+	refused    bool         // of announceAll alone; the server said no the last time
 	pulse      atomic.Pointer[audit.Pulse]
 }
 
@@ -28,8 +27,7 @@ func (c *Client) Pulse() *audit.Pulse { return c.announcer.pulse.Load() }
 // Join publishes a frame without keys, to learn whether this node may publish at
 // all, and has it announced from then on, unless the server says no.
 func (n *Namespace) Join(ctx context.Context) error {
-	number := n.sender.Next()
-	message := string(frame.Append(nil, frame.Frame{Sender: n.node, Number: number}))
+	number, message := n.nextFrame()
 	err := n.client.publish(ctx, n.channel, message)[0]
 	n.sender.Told(number, err == nil)
 	if err != nil && answered(err) {
@@ -54,28 +52,27 @@ func (n *Namespace) Leave(ctx context.Context) {
 	}
 }
 
-func (c *announcer) add(n *Namespace) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at, _ := slices.BinarySearchFunc(c.namespaces, n, func(a, b *Namespace) int { return strings.Compare(a.channel, b.channel) })
-	c.namespaces = slices.Insert(c.namespaces, at, n)
+func (a *announcer) add(n *Namespace) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.namespaces = append(a.namespaces, n)
 }
 
-func (c *announcer) remove(n *Namespace) (was bool) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	at := slices.Index(c.namespaces, n)
+func (a *announcer) remove(n *Namespace) (was bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	at := slices.Index(a.namespaces, n)
 	if at < 0 {
 		return false
 	}
-	c.namespaces = slices.Delete(c.namespaces, at, at+1)
+	a.namespaces = slices.Delete(a.namespaces, at, at+1)
 	return true
 }
 
-func (c *announcer) all() []*Namespace {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return slices.Clone(c.namespaces)
+func (a *announcer) all() []*Namespace {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.namespaces)
 }
 
 // announceAlways announces until ctx ends.
@@ -103,8 +100,8 @@ type announcement struct {
 // announcementsPerTrip bounds what is sent at once.
 const announcementsPerTrip = 512
 
-// announceAll says what every namespace has to say; the first says something at
-// every heartbeat. What could not be sent is said at the next.
+// announceAll says what every namespace has to say; the first, which is the one that
+// joined before all others, says something at every heartbeat. What could not be sent is said at the next.
 func (c *Client) announceAll(ctx context.Context) {
 	now := time.Now()
 	var said []announcement
@@ -123,18 +120,24 @@ func (c *Client) announceAll(ctx context.Context) {
 		said = append(said, announcement{n, number, !fits, steady})
 		messages = append(messages, publication{n.channel, string(message)})
 	}
+	var refusal error
 	for start := 0; start < len(said); start += announcementsPerTrip {
 		end := min(start+announcementsPerTrip, len(said))
 		sent := time.Now()
 		for i, err := range c.publishAll(ctx, messages[start:end]) {
-			c.announced(said[start+i], sent, err)
+			if c.announced(said[start+i], sent, err); answered(err) {
+				refusal = err
+			}
 		}
 	}
+	if refusal != nil && !c.announcer.refused {
+		c.opts.Logger.Warn("invalidations cannot be announced: losses may go unnoticed", "error", refusal)
+	}
+	c.announcer.refused = refusal != nil
 }
 
 // announced: a reset is followed by a proper announcement at the next heartbeat.
 func (c *Client) announced(a announcement, sent time.Time, err error) {
-	c.noteRefusal(err)
 	switch {
 	case err != nil:
 		return
@@ -145,18 +148,5 @@ func (c *Client) announced(a announcement, sent time.Time, err error) {
 	}
 	if a.steady {
 		c.announcer.pulse.Store(&audit.Pulse{Channel: a.channel, Node: a.node, At: sent})
-	}
-}
-
-// noteRefusal logs the first of the server's refusals in a row; that Redis is away
-// is told by the breaker.
-func (c *Client) noteRefusal(err error) {
-	refused := err != nil && sent(err)
-	c.announcer.mu.Lock()
-	first := refused && !c.announcer.refused
-	c.announcer.refused = refused
-	c.announcer.mu.Unlock()
-	if first {
-		c.opts.Logger.Warn("invalidations cannot be announced: losses may go unnoticed", "error", err)
 	}
 }

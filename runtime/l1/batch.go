@@ -68,10 +68,15 @@ const (
 	bytesPerTrip = 1 << 20
 )
 
-// PutAll is Put of several keys, in their order and in as few round trips as
-// the size of the values allows. It answers one error per key.
+// PutAll is Put of several keys, in as few round trips as the size of the values
+// allows. Of two for a key only the later is sent: a pipeline may be sent in part
+// once more, so it keeps no order. It answers one error per key.
 func (n *Namespace) PutAll(ctx context.Context, puts []KeyFill) []error {
 	errs := make([]error, len(puts))
+	later := make(map[string]int, len(puts))
+	for i, p := range puts {
+		later[p.Key] = i
+	}
 	var writes []telling
 	var at []int
 	bytes := 0
@@ -82,6 +87,9 @@ func (n *Namespace) PutAll(ctx context.Context, puts []KeyFill) []error {
 		writes, at, bytes = nil, nil, 0
 	}
 	for i, p := range puts {
+		if later[p.Key] != i {
+			continue
+		}
 		tail, err := n.tail(p.Fill)
 		if err != nil {
 			errs[i] = err
@@ -95,5 +103,8 @@ func (n *Namespace) PutAll(ctx context.Context, puts []KeyFill) []error {
 		at, bytes = append(at, i), bytes+len(tail)
 	}
 	flush()
+	for i, p := range puts {
+		errs[i] = errs[later[p.Key]]
+	}
 	return errs
 }

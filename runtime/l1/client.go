@@ -183,6 +183,17 @@ func (c *Client) absent(conn *connection) error {
 	}
 }
 
+// unsendable is absent for a caller who may have gone.
+func (c *Client) unsendable(ctx context.Context, conn *connection) error {
+	if why := c.absent(conn); why != nil {
+		return why
+	}
+	if ctx.Err() != nil {
+		return notSent(ctx)
+	}
+	return nil
+}
+
 // away is ErrAway with the reason, where one is known.
 func (c *Client) away() error {
 	if why := c.trouble.Load(); why != nil {
@@ -291,15 +302,20 @@ func (c *Client) Subscriber() (rueidis.DedicatedClient, func(), error) {
 		return nil, nil, c.away()
 	}
 	d, cancel := conn.Dedicate()
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.lent[d] = true
-	return d, func() {
+	giveUp := func() {
 		c.mu.Lock()
 		delete(c.lent, d)
 		c.mu.Unlock()
 		cancel()
-	}, nil
+	}
+	c.mu.Lock()
+	c.lent[d] = true
+	c.mu.Unlock()
+	if c.conn.Load() != conn { // made anew meanwhile, and this one not recalled
+		giveUp()
+		return nil, nil, ErrAway
+	}
+	return d, giveUp, nil
 }
 
 // recall closes the connections that were given out.

@@ -74,6 +74,16 @@ func outcomeUnknown(err error) bool {
 	return errors.As(err, &e) && e.OutcomeUnknown
 }
 
+// isOOM reports whether the server had no memory for a write.
+func isOOM(err error) bool {
+	var e *Error
+	if errors.As(err, &e) {
+		err = e.Err
+	}
+	answer, ok := rueidis.IsRedisErr(err)
+	return ok && hasPrefix(answer, "OOM ")
+}
+
 // sent reports whether a command was sent, whatever came of it.
 func sent(err error) bool {
 	return err == nil || outcomeUnknown(err) || answered(err) || errors.Is(err, ErrLate)

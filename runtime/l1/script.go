@@ -98,11 +98,8 @@ func (c *Client) do(caller context.Context, calls ...call) ([]reply, []error) {
 	ctx, cancel := context.WithTimeout(caller, c.opts.CommandTimeout)
 	defer cancel()
 	conn := c.conn.Load()
-	if why := c.absent(conn); why != nil {
+	if why := c.unsendable(ctx, conn); why != nil {
 		return make([]reply, len(calls)), failures(calls, why)
-	}
-	if ctx.Err() != nil {
-		return make([]reply, len(calls)), failures(calls, notSent(ctx))
 	}
 	replies, errs := c.attempt(ctx, conn, calls)
 	late := indexes(errs, func(err error) bool { return errors.Is(err, ErrLate) })

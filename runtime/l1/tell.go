@@ -23,12 +23,18 @@ type telling struct {
 // right after it where scripts may not publish. One error per write.
 func (n *Namespace) write(ctx context.Context, writes ...telling) []error {
 	conn := n.client.conn.Load()
-	after := conn != nil && !conn.tells
+	if why := n.client.unsendable(ctx, conn); why != nil { // a number that is not used need not be spared
+		errs := make([]error, len(writes))
+		for i, w := range writes {
+			errs[i] = failure(w.verb, why)
+		}
+		return errs
+	}
+	after := !conn.tells
 	calls := make([]call, len(writes))
 	for i := range writes {
 		w := &writes[i]
-		w.number = n.sender.Next()
-		w.frame = string(frame.Append(nil, frame.Frame{Sender: n.node, Number: w.number, Keys: w.names}))
+		w.number, w.frame = n.nextFrame(w.names...)
 		channel, message := n.channel, w.frame
 		if after {
 			channel, message = "", ""
@@ -41,9 +47,16 @@ func (n *Namespace) write(ctx context.Context, writes ...telling) []error {
 		return errs
 	}
 	for i, err := range errs {
-		n.sender.Told(writes[i].number, err == nil)
+		// Scripts publish before they write, and memory is refused to a write.
+		n.sender.Told(writes[i].number, err == nil || isOOM(err))
 	}
 	return errs
+}
+
+// nextFrame is the next one, whose outcome must be told.
+func (n *Namespace) nextFrame(keys ...string) (number uint64, text string) {
+	number = n.sender.Next()
+	return number, string(frame.Append(nil, frame.Frame{Sender: n.node, Number: number, Keys: keys}))
 }
 
 // tellAfter publishes what scripts could not: after each write that was sent,
@@ -89,7 +102,9 @@ func (n *Namespace) tellTwice(w telling) {
 		n.sender.Told(w.number, n.client.publish(ctx, n.channel, w.frame)[0] == nil)
 		pause := n.client.opts.CommandTimeout
 		for attempt := 1; wait(ctx, pause); attempt++ {
-			err := n.client.publish(ctx, n.channel, w.frame)[0]
+			number, again := n.nextFrame(w.names...) // who has heard the first must miss this if it is lost
+			err := n.client.publish(ctx, n.channel, again)[0]
+			n.sender.Told(number, err == nil)
 			if err == nil {
 				return
 			}

@@ -83,8 +83,10 @@ func TestAfterAWriteOfUnknownOutcomeEverybodyIsToldTwice(t *testing.T) {
 		if took := time.Since(began); took != time.Second {
 			w.Errorf("the caller waited %v", took)
 		}
+		number := uint64(0) // of its own each time: who hears the first misses the second if it is lost
 		for _, after := range []time.Duration{time.Second, 2 * time.Second} {
-			if f := next(); f.Number != 1 || !slices.Equal(f.Keys, []string{"k"}) {
+			number++
+			if f := next(); f.Number != number || !slices.Equal(f.Keys, []string{"k"}) {
 				w.Errorf("told %+v", f)
 			}
 			if took := time.Since(began); took != after {
@@ -127,7 +129,7 @@ func TestAnnouncements(t *testing.T) {
 			w.Fatalf("heard %+v", f)
 		}
 		time.Sleep(16 * time.Second)
-		want := []string{"2 since 0 but []", "2 since 0 but []", "2 since 2 but []"}
+		want := []string{"2 since 0 but []", "2 since 0 but []", "2 since 0 but []"}
 		if got := w.announced(next, 3); !slices.Equal(got, want) {
 			w.Errorf("announced %q, want %q", got, want)
 		}
@@ -169,7 +171,7 @@ func TestAnnouncementsWaitForRedis(t *testing.T) {
 		time.Sleep(time.Minute)
 		tap.Down(nil)
 		time.Sleep(time.Minute)
-		if got, want := w.announced(next, 3)[2], "6 since 6 but [{2 6}]"; got != want {
+		if got, want := w.announced(next, 3)[2], "4 since 0 but [{2 4}]"; got != want {
 			w.Errorf("at last announced %q, want %q", got, want)
 		}
 	})
