@@ -103,6 +103,8 @@ type lead struct {
 	flight *flight.Flight[result]
 	token  entry.Token
 	reason Reason
+	value  loaded // what the loader brought, or why it brought nothing
+	err    error
 }
 
 func (l *lead) finish(found Lookup, err error) {
@@ -210,14 +212,14 @@ func (c *Cache) loadEach(leads []*lead) {
 func (c *Cache) loadTogether(ctx context.Context, batch loader.BatchLoader, leads []*lead) {
 	if err := c.places.take(ctx); err != nil {
 		c.countRejected()
-		giveUp(leads, err)
+		c.giveUp(ctx, leads, err)
 		return
 	}
 	defer c.places.free()
-	var wanted []*lead
+	var wanted, abandoned []*lead
 	for _, l := range leads {
 		if !l.begin() {
-			giveUp([]*lead{l}, flight.ErrAbandoned)
+			abandoned = append(abandoned, l)
 			continue
 		}
 		if l.reason != NotDegraded {
@@ -225,6 +227,7 @@ func (c *Cache) loadTogether(ctx context.Context, batch loader.BatchLoader, lead
 		}
 		wanted = append(wanted, l)
 	}
+	c.giveUp(ctx, abandoned, flight.ErrAbandoned)
 	if len(wanted) == 0 {
 		return
 	}
@@ -238,19 +241,34 @@ func (c *Cache) loadTogether(ctx context.Context, batch loader.BatchLoader, lead
 			}
 			return
 		}
-		giveUp(wanted, err)
+		c.giveUp(ctx, wanted, err)
 		return
 	}
 	c.fillTogether(ctx, began, wanted, outcomes, late)
 }
 
 // giveUp releases what leases the keys have and tells their readers why.
-func giveUp(leads []*lead, err error) {
+func (c *Cache) giveUp(ctx context.Context, leads []*lead, err error) {
+	c.releaseTogether(ctx, leads)
+	for _, l := range leads {
+		l.finish(Lookup{}, err)
+	}
+}
+
+// releaseTogether gives back what leases the keys have, in one round trip.
+func (c *Cache) releaseTogether(ctx context.Context, leads []*lead) {
+	var releases []l1.KeyToken
 	for _, l := range leads {
 		if l.reason == NotDegraded {
-			l.release(l.token)
+			releases = append(releases, l1.KeyToken{Key: l.key, Token: l.token})
 		}
-		l.finish(Lookup{}, err)
+	}
+	if len(releases) == 0 {
+		return
+	}
+	c.counts.leases[leaseReleased].Add(uint64(len(releases)))
+	for _, err := range c.l1.ReleaseAll(ctx, releases) {
+		c.givenBack(err)
 	}
 }
 
@@ -264,13 +282,7 @@ func (c *Cache) callBatch(ctx context.Context, batch loader.BatchLoader, leads [
 			l.overdue()
 		}
 	}}
-	release := func() {
-		for _, l := range leads {
-			if l.reason == NotDegraded {
-				l.release(l.token)
-			}
-		}
-	}
+	release := func() { c.releaseTogether(context.WithoutCancel(ctx), leads) }
 	outcomes, late, err = within(&together, withLoading(ctx, c, keys...), release,
 		func(ctx context.Context) ([]loader.Outcome, error) { return batch.LoadAll(ctx, reqs) })
 	if err == nil {
@@ -293,36 +305,39 @@ func countOutcomes(outcomes []loader.Outcome, reqs []loader.Request) error {
 // fillTogether stores what a batch brought in one round trip, unless it came late.
 // A key that failed fails alone.
 func (c *Cache) fillTogether(ctx context.Context, began time.Time, leads []*lead, outcomes []loader.Outcome, late bool) {
-	var filled []*lead
-	var values []loaded
+	var filled, unused []*lead
 	var fills []l1.KeyFill
 	for i, l := range leads {
-		value, err := loaded{}, outcomes[i].Err
-		if err == nil {
-			value, err = c.check(outcomes[i].Result)
-			value.late = late
+		if l.err = outcomes[i].Err; l.err == nil {
+			l.value, l.err = c.check(outcomes[i].Result)
+			l.value.late = late
 		}
-		c.observeLoad(began, value, err)
+		c.observeLoad(began, l.value, l.err)
 		switch {
 		case late: // its lease went when it became overdue
-			l.finish(l.fresh(value), err)
-		case err != nil:
-			giveUp([]*lead{l}, err)
+			l.finish(l.fresh(l.value), l.err)
+		case l.err != nil || l.value.NoStore && l.reason == NotDegraded:
+			unused = append(unused, l)
 		case l.reason != NotDegraded:
-			l.finish(l.degrade(value, l.reason), nil)
-		case value.NoStore:
-			l.release(l.token)
-			l.finish(l.fresh(value), nil)
+			l.finish(l.degrade(l.value, l.reason), nil)
 		default:
-			filled, values = append(filled, l), append(values, value)
-			fills = append(fills, l1.KeyFill{Key: l.key, Token: l.token, Fill: value.Fill})
+			filled = append(filled, l)
+			fills = append(fills, l1.KeyFill{Key: l.key, Token: l.token, Fill: l.value.Fill})
 		}
 	}
-	if len(fills) == 0 {
-		return
+	if len(fills) > 0 {
+		sent := c.l2.Now()
+		for i, o := range c.l1.FillAll(ctx, fills) {
+			l := filled[i]
+			l.finish(l.filled(l.token, l.value, sent, o.Stored, o.Err), nil)
+		}
 	}
-	sent := c.l2.Now()
-	for i, o := range c.l1.FillAll(ctx, fills) {
-		filled[i].finish(filled[i].filled(filled[i].token, values[i], sent, o.Stored, o.Err), nil)
+	c.releaseTogether(ctx, unused)
+	for _, l := range unused {
+		if l.err != nil {
+			l.finish(Lookup{}, l.err)
+		} else {
+			l.finish(l.fresh(l.value), nil)
+		}
 	}
 }

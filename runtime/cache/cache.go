@@ -36,6 +36,7 @@ type L1 interface {
 	Fill(ctx context.Context, key string, token entry.Token, f l1.Fill) (stored bool, err error)
 	FillAll(ctx context.Context, fills []l1.KeyFill) []l1.FillOutcome
 	Release(ctx context.Context, key string, token entry.Token) error
+	ReleaseAll(ctx context.Context, releases []l1.KeyToken) []error
 	Postpone(ctx context.Context, key string, token entry.Token, leaseTTL, pause time.Duration) error
 	Reclaim(ctx context.Context, key, content string, leaseTTL time.Duration) (entry.Token, bool, error)
 	PutAll(ctx context.Context, puts []l1.KeyFill) []error

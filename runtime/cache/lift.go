@@ -37,16 +37,9 @@ func (r *read) lifting() (loader.BatchLoader, bool) {
 // loadLifted loads one key together with others that are loaded at the time.
 func (c *Cache) loadLifted(ctx context.Context, batch loader.BatchLoader, req loader.Request) (loader.Result, error) {
 	l, at := c.lifts.join(req, c.policy.Loads.BatchKeys, func(l *lift) {
-		if !c.start(func() { c.lift(context.WithoutCancel(ctx), batch, l) }) {
-			l.err = ErrClosed
-			close(l.done)
-		}
+		c.tasks.Go(func() { c.lift(context.WithoutCancel(ctx), batch, l) }) // a task itself: Close waits for it
 	})
-	select {
-	case <-l.done:
-	case <-ctx.Done():
-		return loader.Result{}, context.Cause(ctx)
-	}
+	<-l.done // as for any loader, however late
 	if l.err != nil {
 		return loader.Result{}, l.err
 	}

@@ -62,6 +62,42 @@ func TestLift(t *testing.T) {
 	})
 }
 
+// A gathered load that comes late is its leaders' alone, as any is.
+func TestLiftLate(t *testing.T) {
+	bubble(t, func(w *world) {
+		deaf := make(chan struct{})
+		var calls atomic.Int32
+		a := w.instance(func(o *cache.Options) {
+			o.Policy.Loads.BatchWindow, o.Policy.Loads.Timeout = 5*time.Millisecond, time.Second
+			o.Loader = batchFunc(func(_ context.Context, reqs []loader.Request) ([]loader.Outcome, error) {
+				outcomes := make([]loader.Outcome, len(reqs))
+				for i := range reqs {
+					outcomes[i].Result.Value = []byte(fmt.Sprint("v", calls.Load()))
+				}
+				if calls.Add(1) == 1 {
+					<-deaf
+				}
+				return outcomes, nil
+			})
+		})
+		leader := async(a, "k")
+		time.Sleep(500 * time.Millisecond)
+		if found := <-async(a, "k"); found.Value != "error: the load did not end in time: loads.timeout = 1s" {
+			t.Errorf("the waiter got %+v", found)
+		}
+		if found := a.get(t, "k"); found.Value != "v1" {
+			t.Errorf("the next reader got %+v", found)
+		}
+		close(deaf)
+		if found := <-leader; found.Value != "v0" || found.LocalTTL != 0 {
+			t.Errorf("the leader got %+v", found)
+		}
+		if found := a.get(t, "k"); found.Value != "v1" {
+			t.Errorf("then %+v", found)
+		}
+	})
+}
+
 // A batch takes one place; a call that fails fails all its keys; readers that leave,
 // and a load that takes too long, are each their own.
 func TestLiftFails(t *testing.T) {

@@ -124,9 +124,9 @@ func (r *read) release(token entry.Token) {
 }
 
 // givenBack takes how giving a token back went.
-func (r *read) givenBack(err error) {
-	if err != nil && r.notices.unreleased.due() {
-		r.log.Warn("lease could not be released, it ends by itself", "error", err, "after", r.policy.LeaseTTL)
+func (c *Cache) givenBack(err error) {
+	if err != nil && c.notices.unreleased.due() {
+		c.log.Warn("lease could not be released, it ends by itself", "error", err, "after", c.policy.LeaseTTL)
 	}
 }
 

@@ -313,6 +313,11 @@ func (s *stage) Release(ctx context.Context, key string, token entry.Token) erro
 	return s.L1.Release(ctx, key, token)
 }
 
+func (s *stage) ReleaseAll(ctx context.Context, releases []l1.KeyToken) []error {
+	defer s.enter("release")()
+	return s.L1.ReleaseAll(ctx, releases)
+}
+
 func (s *stage) Postpone(ctx context.Context, key string, token entry.Token, leaseTTL, pause time.Duration) error {
 	defer s.enter("postpone")()
 	return s.L1.Postpone(ctx, key, token, leaseTTL, pause)

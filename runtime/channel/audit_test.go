@@ -1,6 +1,7 @@
 package channel
 
 import (
+	"context"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -87,12 +88,18 @@ func TestNothingIsMissedThatWasNotLost(t *testing.T) {
 				speakers[i%3] = w.speaker("n")
 			case i == 300:
 				w.wire.Cut(wire.Feed)
+			case i%10 == 0: // its caller has gone
+				gone, cancel := context.WithCancel(ctx)
+				cancel()
+				if err := s.Invalidate(gone, []string{"k"}, 0)[0]; err == nil {
+					t.Error("sent for nobody")
+				}
 			}
 			time.Sleep(time.Duration(i%7) * 100 * time.Millisecond)
 		}
 		time.Sleep(time.Minute)
 		for _, event := range r.resets()[1:] { // the first confirmation's
-			if event == "reset audit" {
+			if event == "reset audit" || event == "reset frame" {
 				t.Errorf("resets: %q", r.resets())
 			}
 		}

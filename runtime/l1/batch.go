@@ -108,3 +108,20 @@ func (n *Namespace) PutAll(ctx context.Context, puts []KeyFill) []error {
 	}
 	return errs
 }
+
+// KeyToken is one release of a batch.
+type KeyToken struct {
+	Key   string
+	Token entry.Token
+}
+
+// ReleaseAll is Release of several keys in one round trip. It answers one error per
+// key.
+func (n *Namespace) ReleaseAll(ctx context.Context, releases []KeyToken) []error {
+	calls := make([]call, len(releases))
+	for i, r := range releases {
+		calls[i] = n.releaseCall(r.Key, r.Token, "-1")
+	}
+	_, errs := n.client.do(ctx, calls...)
+	return errs
+}

@@ -195,8 +195,12 @@ func (n *Namespace) Postpone(ctx context.Context, key string, token entry.Token,
 }
 
 func (n *Namespace) giveBack(ctx context.Context, key string, token entry.Token, age string) error {
-	_, err := n.client.one(ctx, call{releaseScript, n.keys(key), []string{string(token[:]), age}})
+	_, err := n.client.one(ctx, n.releaseCall(key, token, age))
 	return err
+}
+
+func (n *Namespace) releaseCall(key string, token entry.Token, age string) call {
+	return call{releaseScript, n.keys(key), []string{string(token[:]), age}}
 }
 
 // Reclaim turns unreadable content into a lease, if it is still what was read.
