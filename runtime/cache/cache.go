@@ -24,6 +24,7 @@ import (
 	"github.com/cocache/cocache/runtime/l1"
 	"github.com/cocache/cocache/runtime/l2"
 	"github.com/cocache/cocache/runtime/loader"
+	"github.com/cocache/cocache/runtime/notice"
 	"github.com/cocache/cocache/runtime/pending"
 	"github.com/cocache/cocache/runtime/policy"
 	"github.com/cocache/cocache/runtime/stamp"
@@ -67,6 +68,16 @@ type Options struct {
 	Node     entry.NodeID
 	Logger   *slog.Logger // slog.Default()
 	Observer Observer     // may be nil
+}
+
+// notices are the kinds of log lines that callers can cause.
+type notices struct {
+	refused     notice.Notice // reads, by Redis
+	unreadable  notice.Notice // content
+	unstored    notice.Notice // what was loaded
+	unreleased  notice.Notice // leases
+	unrefreshed notice.Notice // values
+	dropped     notice.Notice // invalidations
 }
 
 // Cache is one namespace in this process. It is safe for concurrent use.

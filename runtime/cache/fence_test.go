@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -267,6 +268,8 @@ func TestLeaseReleased(t *testing.T) {
 			var e *loader.Error
 			return errors.As(err, &e) && e.Message == "panic: boom"
 		}},
+		"exit":     {func(context.Context, loader.Request) (loader.Result, error) { runtime.Goexit(); panic("not reached") }, isLoaderError},
+		"status":   {answering(loader.Result{Status: 77}), isLoaderError},
 		"codec":    {answering(loader.Result{Value: []byte{0xff}}), isLoaderError},
 		"ttl":      {answering(loader.Result{TTL: -time.Second}), isLoaderError},
 		"too big":  {answering(loader.Result{Value: make([]byte, 9<<20)}), isLoaderError},

@@ -25,9 +25,10 @@ type lift struct {
 	err      error
 }
 
-// lifting is the loader to gather for, if this read's loads are to be gathered.
+// lifting is the loader to gather for, if this read's loads are to be gathered. What
+// another load asks for is not: who recurs is told from its own chain of loads.
 func (r *read) lifting() (loader.BatchLoader, bool) {
-	if r.policy.Loads.BatchWindow == policy.Off || r.wish.own != nil {
+	if r.policy.Loads.BatchWindow == policy.Off || r.wish.own != nil || loadingAny(r.ctx) {
 		return nil, false
 	}
 	batch, ok := r.source.(loader.BatchLoader)

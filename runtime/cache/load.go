@@ -65,7 +65,7 @@ func (r *read) fill(token entry.Token, loaded loaded) Lookup {
 func (r *read) filled(token entry.Token, loaded loaded, sent l2.Instant, stored bool, err error) Lookup {
 	if err != nil {
 		r.counts.fills[fillFailed].Add(1)
-		if r.notices.unstored.due() {
+		if r.notices.unstored.Due() {
 			r.log.Warn("loaded value could not be stored in redis", "error", err)
 		}
 		if !outcomeUnknown(err) {
@@ -125,7 +125,7 @@ func (r *read) release(token entry.Token) {
 
 // givenBack takes how giving a token back went.
 func (c *Cache) givenBack(err error) {
-	if err != nil && c.notices.unreleased.due() {
+	if err != nil && c.notices.unreleased.Due() {
 		c.log.Warn("lease could not be released, it ends by itself", "error", err, "after", c.policy.LeaseTTL)
 	}
 }
@@ -199,8 +199,9 @@ func within[T any](r *read, ctx context.Context, overdue func(), load func(conte
 	}
 	answers := make(chan answer, 1)
 	go func() { // ends with the loader, which is waited for below
-		value, err := guarded(ctx, r.log, load)
-		answers <- answer{value, err}
+		a := answer{err: loader.Failf("the loader ended its goroutine")} // unless it returns
+		defer func() { answers <- a }()
+		a.value, a.err = guarded(ctx, r.log, load)
 	}()
 	timer := time.NewTimer(timeout)
 	defer timer.Stop()
@@ -240,6 +241,9 @@ func (c *Cache) check(res loader.Result) (loaded, error) {
 	ttl, err := c.fillTTL(res)
 	if err != nil {
 		return loaded{}, err
+	}
+	if res.Status != loader.Value && res.Status != loader.Absent {
+		return loaded{}, loader.Failf("unknown status %d", res.Status)
 	}
 	if res.Status == loader.Absent {
 		return loaded{Fill: l1.Fill{State: entry.Negative, TTL: ttl, Version: res.Version}, NoStore: res.NoStore}, nil

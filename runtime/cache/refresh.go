@@ -101,7 +101,7 @@ func (c *Cache) pauseAfter(left time.Duration) time.Duration {
 // it may try again is then up to the token.
 func (c *Cache) refreshFailed(copy *l2.Copy, err error) {
 	c.counts.refreshes[refreshFailed].Add(1)
-	if c.notices.unrefreshed.due() {
+	if c.notices.unrefreshed.Due() {
 		c.log.Warn("refresh failed, the value stays until it expires", "error", err)
 	}
 	now := c.l2.Now()

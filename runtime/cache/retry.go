@@ -78,8 +78,11 @@ func (c *Cache) lastTry() {
 // drop counts invalidations that will not happen: other instances may serve the
 // old value for what remains of its life in L1.
 func (c *Cache) drop(keys int, why string) {
-	if keys > 0 {
-		c.counts.dropped.Add(uint64(keys))
-		c.log.Error("invalidations dropped", "keys", keys, "why", why)
+	if keys <= 0 {
+		return
+	}
+	total := c.counts.dropped.Add(uint64(keys))
+	if c.notices.dropped.Due() {
+		c.log.Error("invalidations dropped", "keys", keys, "why", why, "so far", total)
 	}
 }

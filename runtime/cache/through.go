@@ -191,7 +191,7 @@ func (r *read) redisDown(err error) (Lookup, error) {
 	if r.source == nil || r.policy.ReadFailure == policy.Error {
 		return r.unknown(err)
 	}
-	if saidNo(err) && r.notices.refused.due() { // one that is away is told by its client
+	if saidNo(err) && r.notices.refused.Due() { // one that is away is told by its client
 		r.log.Warn("redis refuses to serve reads, going on without it", "error", err)
 	}
 	return r.bypass(RedisDown)
@@ -228,7 +228,7 @@ func (r *read) reclaim(content string) (Lookup, error) {
 		return r.bypass(ForeignContent)
 	}
 	r.counts.leases[leaseReclaimed].Add(1)
-	if r.notices.unreadable.due() {
+	if r.notices.unreadable.Due() {
 		r.log.Warn("unreadable content under a key is replaced by a load")
 	}
 	return r.load(token)

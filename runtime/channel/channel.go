@@ -21,6 +21,7 @@ import (
 	"github.com/cocache/cocache/runtime/audit"
 	"github.com/cocache/cocache/runtime/entry"
 	"github.com/cocache/cocache/runtime/frame"
+	"github.com/cocache/cocache/runtime/notice"
 	"github.com/redis/rueidis"
 )
 
@@ -72,6 +73,9 @@ type Subscriber struct {
 	audits  chan struct{} // holds one when there is something to audit
 	stop    context.CancelFunc
 	stopped sync.WaitGroup
+
+	unreadable notice.Notice // messages
+	refused    notice.Notice // subscriptions
 
 	mu         sync.Mutex
 	channels   map[string]*subscription // guarded by mu

@@ -381,3 +381,31 @@ func TestOverRealServers(t *testing.T) {
 		})
 	}
 }
+
+// TestAChannelThatMayNotBeHeard takes no other's messages, and is heard once it may.
+func TestAChannelThatMayNotBeHeard(t *testing.T) {
+	server := redistest.Start(t)
+	server.Do(t, "ACL", "SETUSER", "some", "on", ">secret", "~*", "+@all", "&a", "&cocache:*")
+	w := newWorld(t, Options{Heartbeat: 300 * time.Millisecond}, nil,
+		l1.Options{Addresses: []string{server.Addr}, Username: "some", Password: "secret", CommandTimeout: 20 * time.Second},
+		func(ctx context.Context, addr string, d *net.Dialer) (net.Conn, error) {
+			return d.DialContext(ctx, "tcp", server.Addr)
+		})
+	a := w.add("a")
+	w.want(a, confirmed...)
+	b := &recorder{}
+	brief, cancel := context.WithTimeout(ctx, 100*time.Millisecond)
+	defer cancel()
+	if err := w.feed.Add(brief, "b", node, b); err == nil {
+		t.Error("a channel that may not be heard was confirmed")
+	}
+	time.Sleep(time.Second)
+	w.quiet(a)
+	w.publish("a", keys("k"))
+	w.want(a, "changed k")
+	server.Do(t, "ACL", "SETUSER", "some", "&b")
+	w.want(b, confirmed...)
+	w.publish("b", keys("l"))
+	w.want(b, "changed l")
+	w.quiet(a)
+}

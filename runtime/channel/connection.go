@@ -4,11 +4,13 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"maps"
 	"time"
 
 	"github.com/cocache/cocache/runtime/audit"
 	"github.com/cocache/cocache/runtime/frame"
+	"github.com/cocache/cocache/runtime/notice"
 	"github.com/redis/rueidis"
 )
 
@@ -63,7 +65,7 @@ func (s *Subscriber) follow(ctx context.Context, conn rueidis.DedicatedClient) e
 			}
 		},
 	})
-	l := &link{conn: conn, timeout: s.opts.Timeout, asked: map[string]*subscription{}}
+	l := &link{conn: conn, timeout: s.opts.Timeout, refused: &s.refused, log: s.opts.Logger, asked: map[string]*subscription{}}
 	if err := l.follow(ctx, s.wanted()); err != nil {
 		return err
 	}
@@ -76,7 +78,7 @@ func (s *Subscriber) follow(ctx context.Context, conn rueidis.DedicatedClient) e
 		case <-ctx.Done():
 			return ctx.Err()
 		case err := <-lost:
-			return fmt.Errorf("connection lost: %w", err)
+			return errors.Join(errLost, err)
 		case <-heartbeat.C:
 			err = s.beat(ctx, l)
 		case <-s.audits:
@@ -109,6 +111,8 @@ type link struct {
 	conn    rueidis.DedicatedClient
 	timeout time.Duration
 	asked   map[string]*subscription
+	refused *notice.Notice
+	log     *slog.Logger
 	pulse   *audit.Pulse // as of the last heartbeat; to be heard by the next
 }
 
@@ -128,7 +132,7 @@ func (l *link) follow(ctx context.Context, wanted map[string]*subscription) erro
 	}
 	l.asked = wanted
 	if len(come) > 0 {
-		if err := l.do(ctx, l.conn.B().Subscribe().Channel(come...).Build()); err != nil {
+		if err := l.subscribe(ctx, come); err != nil {
 			return err
 		}
 	}
@@ -138,6 +142,39 @@ func (l *link) follow(ctx context.Context, wanted map[string]*subscription) erro
 	return nil
 }
 
+// subscribe asks for channels together and, where the server says no to that, one
+// by one, so that a channel which may not be heard takes no other's messages.
+func (l *link) subscribe(ctx context.Context, channels []string) error {
+	err := l.do(ctx, l.conn.B().Subscribe().Channel(channels...).Build())
+	if !said(err) {
+		return err
+	}
+	for _, channel := range channels {
+		switch err := l.do(ctx, l.conn.B().Subscribe().Channel(channel).Build()); {
+		case said(err):
+			l.refuse(channel, err)
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// refuse notes a channel that may not be heard; it is asked for again at the next
+// heartbeat.
+func (l *link) refuse(channel string, err error) {
+	delete(l.asked, channel)
+	if l.refused.Due() {
+		l.log.Warn("the invalidations of a namespace may not be heard", "channel", channel, "error", err)
+	}
+}
+
+// said reports whether err is what the server said.
+func said(err error) bool {
+	_, ok := rueidis.IsRedisErr(err)
+	return ok
+}
+
 func (l *link) do(ctx context.Context, command rueidis.Completed) error {
 	ctx, cancel := context.WithTimeout(ctx, l.timeout)
 	defer cancel()
@@ -145,6 +182,7 @@ func (l *link) do(ctx context.Context, command rueidis.Completed) error {
 }
 
 var (
+	errLost        = errors.New("connection lost")
 	errUnconfirmed = errors.New("a subscription is not confirmed")
 	errDeaf        = errors.New("what this process publishes does not come back")
 	errSilenced    = errors.New("an instance that was heard at every heartbeat is heard no more")
@@ -155,6 +193,9 @@ var (
 func (s *Subscriber) beat(ctx context.Context, l *link) error {
 	if err := l.do(ctx, l.conn.B().Ping().Build()); err != nil {
 		return fmt.Errorf("heartbeat: %w", err)
+	}
+	if err := l.follow(ctx, s.wanted()); err != nil {
+		return err
 	}
 	cluster := s.source.Cluster()
 	now := time.Now()
@@ -182,7 +223,7 @@ func (s *Subscriber) deafLocked(p *audit.Pulse) bool {
 		return false
 	}
 	sub := s.channels[p.Channel]
-	return sub != nil && sub.node == p.Node && p.At.After(sub.since) && sub.pulse.Before(p.At)
+	return sub != nil && sub.up && sub.node == p.Node && p.At.After(sub.since) && sub.pulse.Before(p.At)
 }
 
 // auditsPerHeartbeat is how often at most every channel is looked at.
@@ -287,7 +328,9 @@ func (s *Subscriber) message(channel, text string) {
 	switch {
 	case sub == nil:
 	case err != nil:
-		s.opts.Logger.Warn("unreadable invalidation, resetting the namespace", "channel", channel, "error", err)
+		if s.unreadable.Due() {
+			s.opts.Logger.Warn("a message cannot be read or asks for it: resetting the namespace", "channel", channel, "error", err)
+		}
 		s.reset(sub, BadFrame)
 	case f.Announcement == nil:
 		sub.handler.Changed(f)

@@ -146,7 +146,7 @@ func (c *Client) announced(a announcement, sent time.Time, err error) {
 	default:
 		a.sender.Announced(a.number, sent)
 	}
-	if a.steady {
+	if a.steady && !a.resets { // a reset is not heard as a pulse
 		c.announcer.pulse.Store(&audit.Pulse{Channel: a.channel, Node: a.node, At: sent})
 	}
 }

@@ -2,6 +2,7 @@ package l1
 
 import (
 	"context"
+	"slices"
 
 	"github.com/cocache/cocache/runtime/entry"
 )
@@ -12,8 +13,23 @@ type Outcome struct {
 	Err     error
 }
 
-// ReadAll reads keys in one round trip, in their order.
+// Bounds of what is sent or asked for in one round trip: each has a command
+// timeout to itself.
+const (
+	keysPerTrip  = 512
+	bytesPerTrip = 1 << 20 // of values sent
+)
+
+// ReadAll reads keys, in one round trip for each keysPerTrip, in their order.
 func (n *Namespace) ReadAll(ctx context.Context, keys []string, ask Ask) []Outcome {
+	outcomes := make([]Outcome, 0, len(keys))
+	for part := range slices.Chunk(keys, keysPerTrip) {
+		outcomes = append(outcomes, n.readTrip(ctx, part, ask)...)
+	}
+	return outcomes
+}
+
+func (n *Namespace) readTrip(ctx context.Context, keys []string, ask Ask) []Outcome {
 	calls, tokens := make([]call, len(keys)), make([]entry.Token, len(keys))
 	for i, key := range keys {
 		calls[i], tokens[i] = n.readCall(key, ask)
@@ -41,32 +57,35 @@ type FillOutcome struct {
 	Err    error
 }
 
-// FillAll fills keys in one round trip, each under its own token, in their
-// order.
+// FillAll fills keys, each under its own token, in as few round trips as the size of
+// the values allows.
 func (n *Namespace) FillAll(ctx context.Context, fills []KeyFill) []FillOutcome {
 	outcomes := make([]FillOutcome, len(fills))
 	var calls []call
 	var at []int
+	bytes := 0
+	flush := func() {
+		replies, errs := n.client.do(ctx, calls...)
+		for j, i := range at {
+			outcomes[i] = FillOutcome{Stored: replies[j].tag == tagStored, Err: errs[j]}
+		}
+		calls, at, bytes = nil, nil, 0
+	}
 	for i, f := range fills {
 		call, err := n.fillCall(f.Key, f.Token, f.Fill)
 		if err != nil {
 			outcomes[i].Err = err
 			continue
 		}
-		calls, at = append(calls, call), append(at, i)
+		size := len(f.Fill.Body.Payload)
+		if len(calls) == keysPerTrip || bytes+size > bytesPerTrip {
+			flush()
+		}
+		calls, at, bytes = append(calls, call), append(at, i), bytes+size
 	}
-	replies, errs := n.client.do(ctx, calls...)
-	for j, i := range at {
-		outcomes[i] = FillOutcome{Stored: replies[j].tag == tagStored, Err: errs[j]}
-	}
+	flush()
 	return outcomes
 }
-
-// Bounds of what is put in one round trip: each has a command timeout to itself.
-const (
-	putsPerTrip  = 512
-	bytesPerTrip = 1 << 20
-)
 
 // PutAll is Put of several keys, in as few round trips as the size of the values
 // allows. Of two for a key only the later is sent: a pipeline may be sent in part
@@ -95,7 +114,7 @@ func (n *Namespace) PutAll(ctx context.Context, puts []KeyFill) []error {
 			errs[i] = err
 			continue
 		}
-		if len(writes) == putsPerTrip || bytes+len(tail) > bytesPerTrip {
+		if len(writes) == keysPerTrip || bytes+len(tail) > bytesPerTrip {
 			flush()
 		}
 		writes = append(writes, telling{script: putScript, names: []string{p.Key},

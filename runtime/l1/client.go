@@ -22,6 +22,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/cocache/cocache/runtime/notice"
 	"github.com/redis/rueidis"
 )
 
@@ -68,6 +69,7 @@ type Client struct {
 	stop    context.CancelFunc
 
 	announcer announcer
+	untold    notice.Notice
 
 	mu      sync.Mutex
 	closed  bool                             // guarded by mu

@@ -42,7 +42,7 @@ func (e *Embedded) Dial(context.Context) (net.Conn, error) {
 	s := newSpool()
 	go func() { io.Copy(s, near); s.Close() }()
 	go func() { io.Copy(server, s); server.Close() }()
-	go func() { io.Copy(near, server); near.Close(); s.Close() }()
+	go func() { io.Copy(near, server); near.Close(); server.Close(); s.Close() }() // or it would answer nobody for ever
 	return client, nil
 }
 
@@ -86,8 +86,15 @@ func (s *spool) Read(p []byte) (int, error) {
 		}
 		s.more.Wait()
 	}
-	return s.bytes.Read(p)
+	n, err := s.bytes.Read(p)
+	if s.bytes.Len() == 0 && s.bytes.Cap() > keepSpool {
+		s.bytes = bytes.Buffer{}
+	}
+	return n, err
 }
+
+// keepSpool is how much room an empty spool keeps.
+const keepSpool = 1 << 20
 
 func (s *spool) Close() {
 	s.mu.Lock()

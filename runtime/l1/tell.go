@@ -109,7 +109,9 @@ func (n *Namespace) tellTwice(w telling) {
 				return
 			}
 			if attempt == tellAttempts {
-				n.client.opts.Logger.Error("other instances could not be told of a write", "attempts", attempt, "error", err)
+				if n.client.untold.Due() {
+					n.client.opts.Logger.Error("other instances could not be told of a write", "attempts", attempt, "error", err)
+				}
 				return
 			}
 			pause = min(tellFirst<<(attempt-1), tellLast)
