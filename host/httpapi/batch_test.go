@@ -228,7 +228,7 @@ func TestBatchPutByCodec(t *testing.T) {
 
 func TestBatchWriteFaults(t *testing.T) {
 	f := &fake{err: &cache.WriteError{Op: "put", OutcomeUnknown: true, Err: errors.New("eof")}}
-	const failed = `"status":503,"code":"write-failed","detail":"Redis did not answer: the write may have been carried out, or not","outcomeUnknown":true}`
+	const failed = `"status":503,"code":"write-failed","detail":"The write may have been carried out, or not, or not have been told to everybody","outcomeUnknown":true}`
 	wantBody(t, post(handler(f, policy.JSON), "put", `{"items":[{"key":"a","value":{"json":1}}]}`), `{"items":[{"key":"a",`+failed+`]}`)
 	wantBody(t, post(handler(f, policy.JSON), "invalidate", `{"keys":["a"]}`), `{"items":[{"key":"a",`+failed+`]}`)
 }

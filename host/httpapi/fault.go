@@ -98,7 +98,7 @@ func loaderFault(e *loader.Error) *problem {
 func writeFault(e *cache.WriteError) *problem {
 	detail := "Redis did not take the write"
 	if e.OutcomeUnknown {
-		detail = "Redis did not answer: the write may have been carried out, or not"
+		detail = "The write may have been carried out, or not, or not have been told to everybody"
 	}
 	return &problem{status: http.StatusServiceUnavailable, code: "write-failed", detail: detail,
 		outcomeUnknown: &e.OutcomeUnknown, cause: e, level: slog.LevelDebug}
