@@ -48,6 +48,7 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/cocache/cocache/host" // which the binary is made of: a change of it is one of these tests
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
