@@ -101,7 +101,8 @@ type announcement struct {
 const announcementsPerTrip = 512
 
 // announceAll says what every namespace has to say; the first, which is the one that
-// joined before all others, says something at every heartbeat. What could not be sent is said at the next.
+// joined before all others, says something at every heartbeat. What could not be
+// sent is said at the next.
 func (c *Client) announceAll(ctx context.Context) {
 	now := time.Now()
 	var said []announcement

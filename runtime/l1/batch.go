@@ -57,33 +57,47 @@ type FillOutcome struct {
 	Err    error
 }
 
+// trip is the part of a batch that is sent at once.
+type trip[T any] struct {
+	items []T
+	at    []int // where each stands in the batch
+	bytes int
+}
+
+// add adds an item, sending what is gathered first when there is no more room.
+func (t *trip[T]) add(item T, at, size int, send func(trip[T])) {
+	if len(t.items) == keysPerTrip || t.bytes+size > bytesPerTrip {
+		t.end(send)
+	}
+	t.items, t.at, t.bytes = append(t.items, item), append(t.at, at), t.bytes+size
+}
+
+// end sends what is gathered.
+func (t *trip[T]) end(send func(trip[T])) {
+	send(*t)
+	*t = trip[T]{}
+}
+
 // FillAll fills keys, each under its own token, in as few round trips as the size of
 // the values allows.
 func (n *Namespace) FillAll(ctx context.Context, fills []KeyFill) []FillOutcome {
 	outcomes := make([]FillOutcome, len(fills))
-	var calls []call
-	var at []int
-	bytes := 0
-	flush := func() {
-		replies, errs := n.client.do(ctx, calls...)
-		for j, i := range at {
+	send := func(t trip[call]) {
+		replies, errs := n.client.do(ctx, t.items...)
+		for j, i := range t.at {
 			outcomes[i] = FillOutcome{Stored: replies[j].tag == tagStored, Err: errs[j]}
 		}
-		calls, at, bytes = nil, nil, 0
 	}
+	var t trip[call]
 	for i, f := range fills {
 		call, err := n.fillCall(f.Key, f.Token, f.Fill)
 		if err != nil {
 			outcomes[i].Err = err
 			continue
 		}
-		size := len(f.Fill.Body.Payload)
-		if len(calls) == keysPerTrip || bytes+size > bytesPerTrip {
-			flush()
-		}
-		calls, at, bytes = append(calls, call), append(at, i), bytes+size
+		t.add(call, i, len(f.Fill.Body.Payload), send)
 	}
-	flush()
+	t.end(send)
 	return outcomes
 }
 
@@ -96,15 +110,12 @@ func (n *Namespace) PutAll(ctx context.Context, puts []KeyFill) []error {
 	for i, p := range puts {
 		later[p.Key] = i
 	}
-	var writes []telling
-	var at []int
-	bytes := 0
-	flush := func() {
-		for j, err := range n.write(ctx, writes...) {
-			errs[at[j]] = err
+	send := func(t trip[telling]) {
+		for j, err := range n.write(ctx, t.items...) {
+			errs[t.at[j]] = err
 		}
-		writes, at, bytes = nil, nil, 0
 	}
+	var t trip[telling]
 	for i, p := range puts {
 		if later[p.Key] != i {
 			continue
@@ -114,14 +125,10 @@ func (n *Namespace) PutAll(ctx context.Context, puts []KeyFill) []error {
 			errs[i] = err
 			continue
 		}
-		if len(writes) == keysPerTrip || bytes+len(tail) > bytesPerTrip {
-			flush()
-		}
-		writes = append(writes, telling{script: putScript, names: []string{p.Key},
-			args: []string{string(p.Fill.State), ttl(p.Fill.TTL), tail}})
-		at, bytes = append(at, i), bytes+len(tail)
+		t.add(telling{script: putScript, names: []string{p.Key},
+			args: []string{string(p.Fill.State), ttl(p.Fill.TTL), tail}}, i, len(tail), send)
 	}
-	flush()
+	t.end(send)
 	for i, p := range puts {
 		errs[i] = errs[later[p.Key]]
 	}

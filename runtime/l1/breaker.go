@@ -120,10 +120,8 @@ func (c *Client) judge(errs []error) {
 func (c *Client) recover(ctx context.Context, redial bool) {
 	began := time.Now()
 	for pause := firstProbe; ; pause = min(2*pause, lastProbe) {
-		select {
-		case <-ctx.Done():
+		if !wait(ctx, pause) {
 			return
-		case <-time.After(pause):
 		}
 		if redial && !c.redial(ctx) {
 			continue

@@ -164,12 +164,20 @@ func (c *Client) connect(ctx context.Context, first chan struct{}) {
 		if try == 1 {
 			c.opts.Logger.Warn("redis cannot be reached, trying on", "addresses", c.opts.Addresses, "error", err)
 		}
-		select {
-		case <-ctx.Done():
+		if !wait(ctx, pause) {
 			return
-		case <-time.After(pause):
-			pause = min(2*pause, lastRetry)
 		}
+		pause = min(2*pause, lastRetry)
+	}
+}
+
+// wait lets a pause pass; false when ctx ended before.
+func wait(ctx context.Context, pause time.Duration) bool {
+	select {
+	case <-time.After(pause):
+		return true
+	case <-ctx.Done():
+		return false
 	}
 }
 

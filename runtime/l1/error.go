@@ -57,14 +57,18 @@ func notSent(ctx context.Context) error {
 // Answered reports whether Redis itself said no, rather than being away.
 func (e *Error) Answered() bool { return answered(e) }
 
-// answered reports whether err is what the server itself said to the command, not
-// to the try to connect before it.
-func answered(err error) bool {
+// answer is what the server itself said to the command, not to the try to connect
+// before it.
+func answer(err error) (*rueidis.RedisError, bool) {
 	var e *Error
 	if errors.As(err, &e) {
 		err = e.Err
 	}
-	_, ok := rueidis.IsRedisErr(err)
+	return rueidis.IsRedisErr(err)
+}
+
+func answered(err error) bool {
+	_, ok := answer(err)
 	return ok
 }
 
@@ -76,12 +80,8 @@ func outcomeUnknown(err error) bool {
 
 // isOOM reports whether the server had no memory for a write.
 func isOOM(err error) bool {
-	var e *Error
-	if errors.As(err, &e) {
-		err = e.Err
-	}
-	answer, ok := rueidis.IsRedisErr(err)
-	return ok && hasPrefix(answer, "OOM ")
+	said, ok := answer(err)
+	return ok && hasPrefix(said, "OOM ")
 }
 
 // sent reports whether a command was sent, whatever came of it.

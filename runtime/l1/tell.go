@@ -121,16 +121,6 @@ func (n *Namespace) tellTwice(w telling) {
 	}
 }
 
-// wait lets a pause pass; false when ctx ended before.
-func wait(ctx context.Context, pause time.Duration) bool {
-	select {
-	case <-time.After(pause):
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
-
 // publish sends messages on a channel in one round trip.
 func (c *Client) publish(ctx context.Context, channel string, messages ...string) []error {
 	publications := make([]publication, len(messages))
