@@ -285,6 +285,13 @@ func TestLeaseReleased(t *testing.T) {
 			time.Sleep(time.Minute)
 			return loader.Result{Value: []byte("too late")}, nil
 		}, func(err error) bool { return err == nil }}, // the leader gets it, and nobody else
+		"deaf, and then nonsense": {func(ctx context.Context, _ loader.Request) (loader.Result, error) {
+			time.Sleep(time.Minute)
+			return loader.Result{Value: []byte{0xff}}, nil
+		}, func(err error) bool {
+			var e *cache.LoadTimeoutError
+			return errors.As(err, &e)
+		}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
@@ -297,6 +304,9 @@ func TestLeaseReleased(t *testing.T) {
 					t.Errorf("error %v", err)
 				}
 				synctest.Wait()
+				if n := a.Stats().Leases["released"]; n != 1 {
+					t.Errorf("the lease was released %d times", n)
+				}
 				if raw := w.raw("k"); raw != "" {
 					t.Errorf("L1 holds %q", raw)
 				}

@@ -182,6 +182,9 @@ func (r *read) runWith(req loader.Request, overdue func(), load func(context.Con
 		checked, err = r.check(res)
 		checked.late = late
 	}
+	if late && err != nil {
+		err = errOverdue // its lease went when it became overdue
+	}
 	r.observeLoad(began, checked, err)
 	return checked, err
 }
