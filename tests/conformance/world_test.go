@@ -284,7 +284,7 @@ func verbOf(sha string) string {
 			return verb
 		}
 	}
-	return "probe"
+	return "probe" // or another of the connection's own
 }
 
 // do runs a command as a stranger.
@@ -399,6 +399,7 @@ func (w *world) listen() *listener {
 		f, err := frame.Decode(m.Message)
 		if err != nil {
 			w.Errorf("heard %q: %v", m.Message, err)
+			return
 		}
 		l.mu.Lock()
 		defer l.mu.Unlock()
